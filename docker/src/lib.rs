@@ -1,0 +1,1 @@
+//! The container image; its tests are under `tests`.

@@ -1,0 +1,39 @@
+//! The wire between a host and a sandbox relay, shared by both ends.
+//!
+//! In the order in which a message is built or read:
+//! - [`wire`]: the protobuf messages, generated from `relay.proto`
+//! - [`frame`]: bytes to message and back, with a cap for each kind that is checked before anything is allocated
+//! - [`id`]: identifiers and tool names as types
+//! - [`code`]: the one list of error codes
+//! - [`limit`]: the one list of limits, their defaults and maxima
+//!
+//! There is no V8 here, no server and no client.
+
+pub mod code;
+pub mod frame;
+pub mod id;
+pub mod limit;
+
+/// The protobuf messages of `relay.proto`.
+///
+/// Fields of type [`bytes::Bytes`] hold UTF-8 JSON. Strings and numbers that are absent on the wire read as empty and 0.
+#[allow(missing_docs, reason = "generated; the meaning of each field stands in relay.proto")]
+pub mod wire {
+    include!(concat!(env!("OUT_DIR"), "/relay.rs"));
+}
+
+pub use code::{Code, ErrorCode};
+pub use id::{CallId, ExecutionId, ToolName};
+pub use limit::{LimitName, LimitOverrides, Limits};
+
+/// The version that `hello` and `welcome` carry.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The server under which the tools of a basic peer stand.
+pub const BASIC_SERVER: &str = "host";
+
+impl From<wire::message::Payload> for wire::Message {
+    fn from(payload: wire::message::Payload) -> Self {
+        Self { payload: Some(payload), sequence: 0, acknowledged: 0 }
+    }
+}

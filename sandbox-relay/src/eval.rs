@@ -1,0 +1,138 @@
+//! `eval`: runs one script from standard input, in the same kind of worker, without any network, tool or key.
+
+use std::io::{Read, Write};
+
+use clap::Args;
+use relay_proto::{ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::config::{Settings, WorkerArgs};
+use crate::execution::{self, Bindings, CallFailure, Event, EventSink, ExecutionError, ExecutionRequest};
+use crate::sandbox::pool::{Pool, PoolConfig};
+
+/// The most bytes that standard input may have.
+const MAX_INPUT_BYTES: u64 = 16 << 20;
+const DEFAULT_WALL_MS: u64 = 1_000;
+const DEFAULT_OUTPUT_KB: u64 = 64;
+
+/// The flags of `eval`.
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    #[command(flatten)]
+    workers: WorkerArgs,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EvalRequest {
+    source: String,
+    #[serde(default)]
+    input: String,
+    #[serde(default)]
+    limits: EvalLimits,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EvalLimits {
+    wall_ms: u64,
+    output_kb: u64,
+}
+
+impl Default for EvalLimits {
+    fn default() -> Self {
+        Self { wall_ms: DEFAULT_WALL_MS, output_kb: DEFAULT_OUTPUT_KB }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct EvalOutput<'a> {
+    output: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct EvalError<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+/// Runs what stands on standard input and prints what came of it. Gives whether it succeeded.
+///
+/// # Errors
+/// Standard input or output fails.
+pub async fn eval(args: EvalArgs) -> std::io::Result<bool> {
+    let mut input = Vec::new();
+    std::io::stdin().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input)?;
+    let mut sink = Output { text: String::new() };
+    let result = run(args, &input, &mut sink).await;
+    let ended_at_limit = matches!(&result, Err(error) if error.code == ErrorCode::OutputLimit);
+    if result.is_ok() || ended_at_limit {
+        print_json(&mut std::io::stdout(), &EvalOutput { output: &sink.text })?;
+    }
+    if let Err(error) = &result {
+        print_json(&mut std::io::stderr(), &EvalError { code: error.code.as_str(), message: &error.message })?;
+    }
+    Ok(result.is_ok())
+}
+
+fn print_json(to: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}
+
+async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), ExecutionError> {
+    let invalid = |message: String| ExecutionError::new(ErrorCode::InvalidInput, message);
+    if input.len() as u64 > MAX_INPUT_BYTES {
+        return Err(invalid(format!("standard input has more than {MAX_INPUT_BYTES} bytes")));
+    }
+    let request: EvalRequest = serde_json::from_slice(input).map_err(|error| {
+        invalid(format!("standard input has to be JSON like {{\"source\":\"emit('hi')\",\"input\":\"\"}}: {error}"))
+    })?;
+    let mut asked = LimitOverrides::default();
+    asked.set(LimitName::WallMs, request.limits.wall_ms);
+    asked.set(LimitName::OutputBytes, request.limits.output_kb.saturating_mul(1024));
+    let (limits, _) = Limits::defaults().replaced(&asked, &Limits::maxima());
+    let most = limits.size(LimitName::SourceBytes);
+    if request.source.len() > most {
+        return Err(invalid(format!("the source has {} bytes; the limit source_bytes is {most}", request.source.len())));
+    }
+    let internal = |error: String| ExecutionError::new(ErrorCode::Internal, error);
+    let settings = Settings::load(None, &args.workers).map_err(|error| invalid(error.to_string()))?;
+    let config = settings.pool().map_err(|error| invalid(error.to_string()))?;
+    let pool = Pool::start(PoolConfig { stock: 1, ..config }).map_err(|error| internal(error.to_string()))?;
+    let worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
+    let bindings = Bindings { io: true, ..Bindings::default() };
+    let request = ExecutionRequest { source: request.source, input: request.input, bindings, limits };
+    // The sender is kept: while it lives, nobody has cancelled.
+    let (_commands, receiver) = mpsc::channel(1);
+    execution::run(worker, request, receiver, sink).await.result.map(drop)
+}
+
+/// Collects what is emitted. There is no tool.
+struct Output {
+    text: String,
+}
+
+impl EventSink for Output {
+    type Permit = ();
+
+    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
+        let message = format!("there is no server {:?}; eval has no tools", tool.server());
+        Err(CallFailure { code: ErrorCode::UnknownServer.into(), message })
+    }
+
+    async fn reserve(&self, _weight: usize) -> Option<()> {
+        Some(())
+    }
+
+    fn send(&mut self, (): (), event: Event) {
+        match event {
+            Event::Output(items) => self.text.extend(items.into_iter().map(|item| item.text)),
+            // Calls are refused by `check_tool`, so that none is ever open.
+            Event::Call { .. } | Event::CallGivenUp { .. } => {}
+        }
+    }
+}

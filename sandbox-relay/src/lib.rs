@@ -1,0 +1,66 @@
+//! A relay that runs model-written JavaScript, one V8 process per execution, and calls a host's tools for it.
+//!
+//! The map, in the order of one `execute` in and one `tool_call` out and back:
+//! 0. [`serve`] and [`config`]: the life of the server, its settings; `server`: from TCP to a WebSocket
+//! 1. `connection`: frames in and out; `outbound`: what waits to be written
+//! 2. [`auth`]: the token, checked before the WebSocket begins
+//! 3. `session`: messages, and what is open for this host
+//! 4. `admission`: who runs when
+//! 5. `execution`: one run, counted and timed from outside
+//! 6. `sandbox`: the worker processes, and what happens in them
+//!
+//! [`eval`], [`token`] and [`healthcheck`] are the other subcommands.
+//!
+//! The relay itself never runs or parses JavaScript.
+
+mod admission;
+pub mod auth;
+pub mod config;
+mod connection;
+pub mod eval;
+mod execution;
+pub mod healthcheck;
+mod outbound;
+mod sandbox;
+pub mod serve;
+mod server;
+mod session;
+pub mod token;
+
+pub use sandbox::process::{ProcessArgs, run_worker, run_zygote};
+
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use admission::Admission;
+use auth::Verifier;
+use config::LimitSettings;
+use sandbox::pool::Pool;
+
+/// What every connection of a server shares.
+struct App {
+    verifier: Verifier,
+    admission: Admission,
+    pool: Pool,
+    limits: LimitSettings,
+    session_executions: usize,
+    handshake_timeout: Duration,
+    heartbeat: Duration,
+    phase: watch::Sender<Phase>,
+    sessions: AtomicUsize,
+    session_ended: Notify,
+    next_session: AtomicU64,
+}
+
+/// Where in its life the server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It takes connections and executions.
+    Serving,
+    /// It takes no more; what runs may end.
+    Draining,
+    /// Everything ends now.
+    Closing,
+}

@@ -1,0 +1,87 @@
+//! The program: reads the command line, starts the log, runs a subcommand.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use sandbox_relay::config::ServeArgs;
+use sandbox_relay::eval::EvalArgs;
+use sandbox_relay::healthcheck::HealthcheckArgs;
+use sandbox_relay::token::TokenArgs;
+use sandbox_relay::{ProcessArgs, eval, healthcheck, serve, token};
+use tracing_subscriber::EnvFilter;
+
+/// Runs model-written JavaScript, one V8 process per execution, and calls a host's tools for it.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve hosts over WebSocket
+    Serve(ServeArgs),
+    /// Print a token made with the configured secret
+    Token(TokenArgs),
+    /// Run one script from standard input: {"source","input","limits":{"wall_ms","output_kb"}}
+    Eval(EvalArgs),
+    /// Ask a relay on this machine whether it is ready
+    Healthcheck(HealthcheckArgs),
+    #[command(hide = true)]
+    InternalZygote(ProcessArgs),
+    #[command(hide = true)]
+    InternalWorker(ProcessArgs),
+}
+
+/// The exit status when the settings are wrong or the server cannot start.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    // The processes that become workers stay small: no log, no runtime.
+    match command {
+        Command::InternalZygote(args) => return internal(sandbox_relay::run_zygote(args)),
+        Command::InternalWorker(args) => return internal(sandbox_relay::run_worker(args)),
+        _ => {}
+    }
+    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(error, EXIT_USAGE),
+    };
+    match command {
+        Command::Serve(args) => {
+            tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+            runtime.block_on(serve::serve(args)).map_or_else(|error| fail(error, EXIT_USAGE), |()| ExitCode::SUCCESS)
+        }
+        Command::Token(args) => match token::token(args) {
+            Ok(token) => print(&token),
+            Err(error) => fail(error, EXIT_USAGE),
+        },
+        Command::Eval(args) => match runtime.block_on(eval::eval(args)) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => fail(error, 1),
+        },
+        Command::Healthcheck(args) => {
+            healthcheck::healthcheck(&args).map_or_else(|error| fail(error, 1), |()| ExitCode::SUCCESS)
+        }
+        Command::InternalZygote(_) | Command::InternalWorker(_) => ExitCode::FAILURE,
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what the command was asked for")]
+fn print(text: &str) -> ExitCode {
+    println!("{text}");
+    ExitCode::SUCCESS
+}
+
+fn fail(error: impl std::fmt::Display, status: u8) -> ExitCode {
+    eprintln!("sandbox-relay: {error}");
+    ExitCode::from(status)
+}
+
+fn internal(result: std::io::Result<()>) -> ExitCode {
+    result.map_or_else(|error| fail(error, 1), |()| ExitCode::SUCCESS)
+}

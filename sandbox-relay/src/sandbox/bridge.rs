@@ -1,0 +1,378 @@
+//! `mcp.call`: the one way out of the sandbox. State of the one execution that this process runs.
+//!
+//! JavaScript sees a frozen object with one native function. The promise is made, resolved and rejected natively, so
+//! that a patched `Promise` or `JSON` changes nothing that crosses.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use relay_proto::{ErrorCode, ToolName};
+
+use super::channel::message::report::Kind as Report;
+use super::channel::message::{self, instruction::Kind as Instruction};
+use super::channel::{ChannelError, Port};
+use super::inspect;
+use super::value::{self, ValueError};
+
+/// How long collected reports may wait while the script does not yield.
+const FLUSH_AFTER: Duration = Duration::from_millis(2);
+/// How much may be collected before it is written out.
+const FLUSH_BYTES: usize = 64 << 10;
+/// How many rejected promises are remembered for the warning.
+const MAX_REJECTIONS: usize = 100;
+
+thread_local! {
+    static BRIDGE: RefCell<Option<Bridge>> = const { RefCell::new(None) };
+}
+
+/// What the relay granted this execution; it counts again on its side.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BridgeLimits {
+    pub(super) tool_calls: u64,
+    pub(super) in_flight: usize,
+    pub(super) arguments_bytes: usize,
+    pub(super) output_bytes: usize,
+    pub(super) output_count: u64,
+}
+
+/// The state behind `mcp.call`, `console` and `emit`.
+pub(super) struct Bridge {
+    port: Port,
+    limits: BridgeLimits,
+    calls: u64,
+    open: HashMap<u64, OpenCall>,
+    waiting: VecDeque<WaitingCall>,
+    output_bytes: usize,
+    output_count: u64,
+    rejections: Vec<v8::Global<v8::Promise>>,
+    flushed_at: Instant,
+}
+
+struct OpenCall {
+    resolver: v8::Global<v8::PromiseResolver>,
+    tool: String,
+}
+
+/// A call that was made and not yet sent: it waits for its turn, or for the script to yield.
+struct WaitingCall {
+    call: OpenCall,
+    arguments: Bytes,
+}
+
+/// There is no more room for output; what fits was taken.
+#[derive(Debug)]
+pub(super) struct OutputFull {
+    pub(super) limit: &'static str,
+}
+
+/// Runs `f` on the bridge. `f` must not run JavaScript, which could come back here.
+fn with<R>(f: impl FnOnce(&mut Bridge) -> R) -> R {
+    BRIDGE.with_borrow_mut(|bridge| match bridge {
+        Some(bridge) => f(bridge),
+        // Scripts run only after `begin`, and nothing takes the bridge away.
+        None => super::sys::exit_now(super::worker::EXIT_BROKEN),
+    })
+}
+
+/// Hands the port to the bridge, before any code runs.
+pub(super) fn begin(port: Port, limits: BridgeLimits) {
+    let bridge = Bridge {
+        port,
+        limits,
+        calls: 0,
+        open: HashMap::new(),
+        waiting: VecDeque::new(),
+        output_bytes: 0,
+        output_count: 0,
+        rejections: Vec::new(),
+        flushed_at: Instant::now(),
+    };
+    BRIDGE.set(Some(bridge));
+}
+
+/// Writes the last report. Works in the middle of anything, a garbage collection included.
+pub(super) fn finish(report: Report) {
+    BRIDGE.with(|bridge| {
+        if let Ok(mut bridge) = bridge.try_borrow_mut()
+            && let Some(bridge) = bridge.as_mut()
+        {
+            bridge.port.put(report);
+            // A relay that is gone needs no report.
+            let _ = bridge.port.flush();
+        }
+    });
+}
+
+/// `mcp.call(name, args = {})`.
+pub(super) fn call<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    arguments: v8::FunctionCallbackArguments<'s>,
+    mut returned: v8::ReturnValue<v8::Value>,
+) {
+    let Some(resolver) = v8::PromiseResolver::new(scope) else { return };
+    returned.set(resolver.get_promise(scope).into());
+    if let Err(error) = begin_call(scope, resolver, arguments.get(0), arguments.get(1)) {
+        resolver.reject(scope, error);
+    }
+}
+
+fn begin_call<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    resolver: v8::Local<'s, v8::PromiseResolver>,
+    name: v8::Local<'s, v8::Value>,
+    arguments: v8::Local<'s, v8::Value>,
+) -> Result<(), v8::Local<'s, v8::Value>> {
+    let tool = tool_name(scope, name)?;
+    let limit = with(|bridge| bridge.limits.arguments_bytes);
+    let arguments = match value::to_json(scope, arguments, "{}", limit) {
+        Ok(json) => json,
+        Err(ValueError::Thrown(thrown)) => return Err(thrown),
+        Err(ValueError::NotSerializable { path, reason }) => {
+            let message = format!("the arguments of {tool} cannot be sent as JSON: at {path}, {reason}");
+            return Err(tool_error(scope, ErrorCode::NotSerializable.as_str(), &message, &tool));
+        }
+        Err(ValueError::TooLarge { bytes }) => {
+            let message = format!("the arguments of {tool} have {bytes} bytes or more; the limit is {limit}");
+            return Err(tool_error(scope, ErrorCode::ArgumentsLimit.as_str(), &message, &tool));
+        }
+    };
+    let waiting = WaitingCall {
+        call: OpenCall { resolver: v8::Global::new(scope, resolver), tool },
+        arguments: arguments.into(),
+    };
+    let (most, refused) = with(|bridge| {
+        let most = bridge.limits.tool_calls;
+        if bridge.calls + bridge.waiting.len() as u64 >= most {
+            return (most, Some(waiting.call.tool));
+        }
+        bridge.waiting.push_back(waiting);
+        // While the script yields often, calls go out together; one that computes on does not hold them back.
+        if bridge.flushed_at.elapsed() > FLUSH_AFTER {
+            bridge.send();
+        }
+        (most, None)
+    });
+    match refused {
+        None => Ok(()),
+        Some(tool) => {
+            let message = format!("{tool} was not called: this execution has used its {most} tool calls");
+            Err(tool_error(scope, ErrorCode::ToolCallLimit.as_str(), &message, &tool))
+        }
+    }
+}
+
+fn tool_name<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    name: v8::Local<'s, v8::Value>,
+) -> Result<String, v8::Local<'s, v8::Value>> {
+    let found = match v8::Local::<v8::String>::try_from(name) {
+        Ok(name) if name.length() <= relay_proto::id::MAX_TOOL_NAME_BYTES => name.to_rust_string_lossy(scope),
+        Ok(name) => format!("{} characters", name.length()),
+        Err(_) => String::new(),
+    };
+    match ToolName::try_from(found) {
+        Ok(name) => Ok(name.as_str().to_owned()),
+        Err(error) => {
+            let got = inspect::inspect(scope, name, 80);
+            let message = format!("{error}; mcp.call got {got}");
+            Err(tool_error(scope, ErrorCode::InvalidToolName.as_str(), &message, ""))
+        }
+    }
+}
+
+/// The `Error` that a failed call rejects with. It carries a mark that the script can neither see nor forge, by which an
+/// uncaught one is known to be ours.
+fn tool_error<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    code: &str,
+    message: &str,
+    tool: &str,
+) -> v8::Local<'s, v8::Value> {
+    let text = v8::String::new(scope, message).unwrap_or_else(|| v8::String::empty(scope));
+    let error = v8::Exception::error(scope, text);
+    if let Ok(object) = v8::Local::<v8::Object>::try_from(error) {
+        for (key, text) in [("code", code), ("tool", tool)] {
+            if let (Some(key), Some(text)) = (v8::String::new(scope, key), v8::String::new(scope, text)) {
+                object.create_data_property(scope, key.into(), text.into());
+                let mark = v8::Private::for_api(scope, Some(key));
+                object.set_private(scope, mark, text.into());
+            }
+        }
+    }
+    error
+}
+
+/// The code and the tool of an error that [`tool_error`] made.
+pub(super) fn tool_error_marks<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    error: v8::Local<'s, v8::Value>,
+) -> Option<(String, String)> {
+    let object = v8::Local::<v8::Object>::try_from(error).ok()?;
+    let mark = |key: &str| {
+        let key = v8::String::new(scope, key)?;
+        let mark = v8::Private::for_api(scope, Some(key));
+        let value = object.get_private(scope, mark)?;
+        value.is_string().then(|| value.to_rust_string_lossy(scope))
+    };
+    Some((mark("code")?, mark("tool")?))
+}
+
+/// What came of waiting for an answer.
+pub(super) enum Wait {
+    /// At least one call was settled; the script can go on.
+    Settled,
+    /// No call is open: nothing can ever come.
+    NothingOpen,
+}
+
+/// Sends what is collected and waits until a call is answered.
+///
+/// # Errors
+/// The relay is gone or sent what it must not.
+pub(super) fn wait(scope: &mut v8::PinScope<'_, '_>) -> Result<Wait, ChannelError> {
+    let first = with(|bridge| {
+        bridge.send();
+        if bridge.open.is_empty() {
+            return Ok(None);
+        }
+        bridge.port.receive().map(Some)
+    })?;
+    let Some(mut instruction) = first else { return Ok(Wait::NothingOpen) };
+    // Answers that arrived together are settled together, in their order.
+    loop {
+        if let Instruction::Settle(settle) = instruction {
+            settle_call(scope, settle);
+        }
+        match with(|bridge| bridge.port.try_receive())? {
+            Some(next) => instruction = next,
+            None => return Ok(Wait::Settled),
+        }
+    }
+}
+
+fn settle_call(scope: &mut v8::PinScope<'_, '_>, settle: message::Settle) {
+    let Some(OpenCall { resolver, tool }) = with(|bridge| bridge.open.remove(&settle.call)) else { return };
+    v8::scope!(let scope, scope);
+    let resolver = v8::Local::new(scope, resolver);
+    let error = match settle.failure {
+        Some(failure) => tool_error(scope, &failure.code, &failure.message, &tool),
+        None => {
+            if let Some(result) = value::from_json(scope, &settle.result) {
+                resolver.resolve(scope, result);
+                return;
+            }
+            let message = format!("the result of {tool} is not JSON");
+            tool_error(scope, ErrorCode::InvalidResult.as_str(), &message, &tool)
+        }
+    };
+    resolver.reject(scope, error);
+}
+
+impl Bridge {
+    /// Sends the calls whose turn it is, and everything collected.
+    fn send(&mut self) {
+        while self.open.len() < self.limits.in_flight
+            && let Some(WaitingCall { call, arguments }) = self.waiting.pop_front()
+        {
+            self.calls += 1;
+            self.port.put(Report::Call(message::Call { call: self.calls, tool: call.tool.clone(), arguments }));
+            self.open.insert(self.calls, call);
+        }
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        self.flushed_at = Instant::now();
+        if self.port.pending_bytes() > 0 && self.port.flush().is_err() {
+            // The relay closed the socket: nobody waits for this execution any more.
+            super::sys::exit_now(super::worker::EXIT_ORPHANED);
+        }
+    }
+}
+
+/// Takes one piece of output and streams it.
+///
+/// # Errors
+/// A limit is reached; what fits was taken.
+pub(super) fn output(kind: i32, mut text: String) -> Result<(), OutputFull> {
+    with(|bridge| {
+        if bridge.output_count >= bridge.limits.output_count {
+            return Err(OutputFull { limit: "output_count" });
+        }
+        let room = bridge.limits.output_bytes - bridge.output_bytes;
+        let fits = text.len() <= room;
+        inspect::cut(&mut text, room);
+        bridge.output_count += 1;
+        bridge.output_bytes += text.len();
+        bridge.port.put(Report::Output(message::Output { kind: kind.unsigned_abs(), text }));
+        if bridge.port.pending_bytes() > FLUSH_BYTES || bridge.flushed_at.elapsed() > FLUSH_AFTER {
+            bridge.flush();
+        }
+        if fits { Ok(()) } else { Err(OutputFull { limit: "output_bytes" }) }
+    })
+}
+
+/// The room that output has left, in bytes.
+pub(super) fn output_room() -> usize {
+    with(|bridge| bridge.limits.output_bytes - bridge.output_bytes)
+}
+
+/// V8 tells of promises that are rejected with nobody waiting, and of those that somebody waits for after all.
+pub(super) fn promise_rejected(scope: &mut v8::PinScope<'_, '_>, event: &v8::PromiseRejectMessage<'_>) {
+    let promise = v8::Global::new(scope, event.get_promise());
+    with(|bridge| match event.get_event() {
+        v8::PromiseRejectEvent::PromiseRejectWithNoHandler if bridge.rejections.len() < MAX_REJECTIONS => {
+            bridge.rejections.push(promise);
+        }
+        v8::PromiseRejectEvent::PromiseHandlerAddedAfterReject => bridge.rejections.retain(|known| *known != promise),
+        _ => {}
+    });
+}
+
+/// What the code left behind, as warnings: calls that are open, rejections that nobody looked at but `own`, the
+/// program's.
+pub(super) fn leftovers<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    own: Option<v8::Local<'s, v8::Promise>>,
+) -> Vec<message::Warning> {
+    const NAMED: usize = 5;
+    let mut warnings = Vec::new();
+    let (mut names, rejections) = with(|bridge| {
+        let open = bridge.open.values().map(|call| call.tool.clone());
+        let names: Vec<_> = open.chain(bridge.waiting.iter().map(|it| it.call.tool.clone())).collect();
+        (names, std::mem::take(&mut bridge.rejections))
+    });
+    if !names.is_empty() {
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        names.truncate(NAMED);
+        warnings.push(message::Warning {
+            code: relay_proto::code::warning::TOOL_CALLS_CANCELLED.into(),
+            message: format!(
+                "{count} tool call(s) were open when the code ended and were cancelled: {}{more}; await every call",
+                names.join(", ")
+            ),
+        });
+    }
+    let mut texts = Vec::new();
+    for promise in rejections {
+        let promise = v8::Local::new(scope, promise);
+        if own.is_some_and(|own| own == promise) {
+            continue;
+        }
+        let reason = promise.result(scope);
+        texts.push(inspect::inspect(scope, reason, 300));
+    }
+    if let Some(first) = texts.first() {
+        let count = texts.len();
+        warnings.push(message::Warning {
+            code: relay_proto::code::warning::UNHANDLED_REJECTION.into(),
+            message: format!("{count} promise(s) were rejected and nobody looked, the first with: {first}"),
+        });
+    }
+    warnings
+}

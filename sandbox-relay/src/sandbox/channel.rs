@@ -1,0 +1,121 @@
+//! Frames on the socket between relay and worker: a length in four bytes, then one message of `worker.proto`.
+//!
+//! The worker's end blocks ([`Port`]); the relay's end lies in [`super::pool`] and decodes with [`take_frame`].
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::Message;
+
+/// The messages of `worker.proto`.
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated; the meaning stands in worker.proto")]
+pub(crate) mod message {
+    include!(concat!(env!("OUT_DIR"), "/worker.rs"));
+}
+
+/// The largest frame that either end takes: the largest value that may cross, and room for what stands around it.
+pub(crate) const MAX_FRAME_BYTES: usize = 13 << 20;
+
+const LENGTH_BYTES: usize = 4;
+const READ_BYTES: usize = 64 << 10;
+
+/// The peer announced a frame that is too long or no message.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    /// The length in front of a frame is over [`MAX_FRAME_BYTES`].
+    #[error("a frame of {0} bytes is over the cap")]
+    TooLong(usize),
+    /// The bytes are no message.
+    #[error("not a worker message: {0}")]
+    Undecodable(#[from] prost::DecodeError),
+    /// The socket failed or ended.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+}
+
+/// Appends a frame with `message` to `buffer`.
+pub(crate) fn put_frame(message: &impl Message, buffer: &mut impl BufMut) {
+    buffer.put_u32_le(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
+    // The buffer grows, so this cannot fail.
+    let _ = message.encode(buffer);
+}
+
+/// Takes the first whole frame out of `buffer`, or leaves it as it is until more has come.
+///
+/// # Errors
+/// The length is over the cap.
+pub(crate) fn take_frame(buffer: &mut BytesMut) -> Result<Option<Bytes>, ChannelError> {
+    let Some(head) = buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+    let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
+    if length > MAX_FRAME_BYTES {
+        return Err(ChannelError::TooLong(length));
+    }
+    if buffer.len() < LENGTH_BYTES + length {
+        buffer.reserve(LENGTH_BYTES + length - buffer.len());
+        return Ok(None);
+    }
+    buffer.advance(LENGTH_BYTES);
+    Ok(Some(buffer.split_to(length).freeze()))
+}
+
+/// The worker's end: reads block, writes are collected until [`Port::flush`].
+#[derive(Debug)]
+pub(super) struct Port {
+    socket: UnixStream,
+    incoming: BytesMut,
+    scratch: Box<[u8]>,
+    outgoing: Vec<u8>,
+}
+
+impl Port {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self { socket, incoming: BytesMut::new(), scratch: vec![0; READ_BYTES].into(), outgoing: Vec::new() }
+    }
+
+    /// How many bytes wait for a flush.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// Collects one report.
+    pub(super) fn put(&mut self, kind: message::report::Kind) {
+        put_frame(&message::Report { kind: Some(kind) }, &mut self.outgoing);
+    }
+
+    /// Writes everything collected; waits while the relay does not read.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.socket.write_all(&self.outgoing)?;
+        self.outgoing.clear();
+        // What a large value needed is not kept for the small ones after it.
+        self.outgoing.shrink_to(READ_BYTES);
+        Ok(())
+    }
+
+    /// Waits for the next instruction.
+    pub(super) fn receive(&mut self) -> Result<message::instruction::Kind, ChannelError> {
+        loop {
+            if let Some(kind) = self.try_receive()? {
+                return Ok(kind);
+            }
+            let read = self.socket.read(&mut self.scratch);
+            match read {
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => self.incoming.extend_from_slice(&self.scratch[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next instruction, if it has arrived whole.
+    pub(super) fn try_receive(&mut self) -> Result<Option<message::instruction::Kind>, ChannelError> {
+        while let Some(frame) = take_frame(&mut self.incoming)? {
+            // A kind that this build does not know has none: both ends are the same binary, so it cannot happen.
+            if let Some(kind) = message::Instruction::decode(frame)?.kind {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
+    }
+}

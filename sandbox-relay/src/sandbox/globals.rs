@@ -1,0 +1,181 @@
+//! What JavaScript may see: ECMAScript, the frozen `mcp`, and the bindings that an execution asks for.
+
+use std::cell::RefCell;
+
+use relay_proto::wire::OutputKind;
+
+use super::channel::message;
+use super::{bridge, inspect, worker};
+
+/// Globals that V8 adds and that a script must not have: they are no ECMAScript, share memory between threads, or
+/// differ between builds of V8.
+const REMOVED: [&str; 6] = ["console", "SharedArrayBuffer", "Atomics", "WebAssembly", "Temporal", "ShadowRealm"];
+
+/// Removes what must not be there and adds `mcp` and our `Math.random`. Before the fork, once.
+pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>) {
+    let global = context.global(scope);
+    for name in REMOVED {
+        if let Some(key) = v8::String::new(scope, name) {
+            global.delete(scope, key.into());
+        }
+    }
+    let mcp = v8::Object::new(scope);
+    add_function(scope, mcp, "call", bridge::call);
+    mcp.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
+    if let Some(key) = v8::String::new(scope, "mcp") {
+        let fixed = v8::PropertyAttribute::READ_ONLY | v8::PropertyAttribute::DONT_DELETE;
+        global.define_own_property(scope, key.into(), mcp.into(), fixed);
+    }
+    if let Some(key) = v8::String::new(scope, "Math")
+        && let Some(math) = global.get(scope, key.into())
+        && let Ok(math) = v8::Local::<v8::Object>::try_from(math)
+    {
+        add_function(scope, math, "random", random);
+    }
+}
+
+/// Adds the bindings that this execution asked for.
+pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>, start: &message::Start) {
+    let global = context.global(scope);
+    if start.console {
+        let console = v8::Object::new(scope);
+        add_function(scope, console, "debug", debug);
+        add_function(scope, console, "trace", debug);
+        add_function(scope, console, "log", log);
+        add_function(scope, console, "dir", log);
+        add_function(scope, console, "table", log);
+        add_function(scope, console, "info", info);
+        add_function(scope, console, "warn", warn);
+        add_function(scope, console, "error", error);
+        if let Some(key) = v8::String::new(scope, "console") {
+            global.define_own_property(scope, key.into(), console.into(), v8::PropertyAttribute::DONT_ENUM);
+        }
+    }
+    if start.io {
+        INPUT.set(start.input.clone());
+        add_function(scope, global, "read_input", read_input);
+        add_function(scope, global, "emit", emit);
+    }
+}
+
+fn add_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    object: v8::Local<'s, v8::Object>,
+    name: &str,
+    callback: impl v8::MapFnTo<v8::FunctionCallback>,
+) {
+    let function = v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope);
+    if let (Some(key), Some(function)) = (v8::String::new(scope, name), function) {
+        function.set_name(key);
+        object.define_own_property(scope, key.into(), function.into(), v8::PropertyAttribute::DONT_ENUM);
+    }
+}
+
+thread_local! {
+    static INPUT: RefCell<String> = const { RefCell::new(String::new()) };
+    static RANDOM: RefCell<Xoshiro> = const { RefCell::new(Xoshiro([1, 2, 3, 4])) };
+}
+
+/// Gives this process's `Math.random` a state of its own: a fork inherits its parent's.
+///
+/// # Errors
+/// The kernel gives no random bytes.
+pub(super) fn seed_random() -> std::io::Result<()> {
+    let mut state = [0_u64; 4];
+    for word in &mut state {
+        let mut bytes = [0_u8; 8];
+        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        *word = u64::from_le_bytes(bytes);
+    }
+    // The one state that the generator cannot leave.
+    state[0] |= 1;
+    RANDOM.set(Xoshiro(state));
+    Ok(())
+}
+
+/// The generator xoshiro256++ of Blackman and Vigna. Good for sampling, not for secrets, like every `Math.random`.
+struct Xoshiro([u64; 4]);
+
+impl Xoshiro {
+    fn next(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.0;
+        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        result
+    }
+}
+
+fn random(_: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut returned: v8::ReturnValue<v8::Value>) {
+    // The upper 53 bits, which a double holds exactly, as a fraction.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+    let fraction = RANDOM.with_borrow_mut(|random| (random.next() >> 11) as f64) / (1_u64 << 53) as f64;
+    returned.set_double(fraction);
+}
+
+fn read_input<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    _: v8::FunctionCallbackArguments<'s>,
+    mut returned: v8::ReturnValue<v8::Value>,
+) {
+    let input = INPUT.with_borrow(|input| v8::String::new(scope, input));
+    if let Some(input) = input {
+        returned.set(input.into());
+    }
+}
+
+fn emit<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    arguments: v8::FunctionCallbackArguments<'s>,
+    _: v8::ReturnValue<v8::Value>,
+) {
+    let text = texts(scope, &arguments);
+    write(OutputKind::Emit, text);
+}
+
+macro_rules! console_function {
+    ($($name:ident: $kind:expr;)*) => {
+        $(fn $name<'s>(
+            scope: &mut v8::PinScope<'s, '_>,
+            arguments: v8::FunctionCallbackArguments<'s>,
+            _: v8::ReturnValue<v8::Value>,
+        ) {
+            let text = texts(scope, &arguments);
+            write($kind, text);
+        })*
+    };
+}
+
+console_function! {
+    debug: OutputKind::Debug;
+    log: OutputKind::Log;
+    info: OutputKind::Info;
+    warn: OutputKind::Warn;
+    error: OutputKind::Error;
+}
+
+/// The arguments' texts, with a space between, no longer than the output that is left and a little: what is over shows.
+fn texts<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>) -> String {
+    let most = bridge::output_room() + 1;
+    let mut text = String::new();
+    for index in 0..arguments.length() {
+        if index > 0 {
+            text.push(' ');
+        }
+        let room = most.saturating_sub(text.len());
+        let value = arguments.get(index);
+        text.push_str(&inspect::inspect(scope, value, room));
+    }
+    text
+}
+
+fn write(kind: OutputKind, text: String) {
+    if let Err(full) = bridge::output(kind.into(), text) {
+        worker::fail_output_limit(full.limit);
+    }
+}

@@ -1,0 +1,66 @@
+//! V8 made ready before any code arrives: the platform, one isolate, one context with the globals, and a warm parser.
+
+use std::sync::Once;
+
+use super::{globals, source};
+
+/// An isolate in which one script can run. Made once in a forking process and copied by every fork.
+pub(super) struct Warm {
+    pub(super) isolate: v8::OwnedIsolate,
+    pub(super) context: v8::Global<v8::Context>,
+}
+
+/// Touches what scripts commonly use, so that the pages are there and initialized before the fork.
+const WARM_UP: &str = r#"
+    Math.random(); new Date(0).toString(); Date.now();
+    new Intl.DateTimeFormat("en-US", { timeZone: "UTC" }).format(0);
+    new Intl.NumberFormat("de-DE").format(1234.5);
+    "\u00e9".normalize("NFD"); "a-b".replace(/[a-z]-(.)/u, "$1"); "b,a".split(",").sort((a, b) => a.localeCompare(b));
+    JSON.parse(JSON.stringify({ a: [1, 2.5, "x", null, { b: true }] }));
+    [...new Map([[1, 2]])].map(([k, v]) => k + v).filter(Boolean).reduce((a, b) => a + b, 0);
+    (async () => { await null; try { throw new Error("x"); } catch (e) { return e.stack; } })();
+    class A { #b = 1; get b() { return this.#b; } } new A().b; `${[1, 2].includes(2)}`;
+"#;
+
+const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.call('a.b', {n})));\n\
+    for (const { x, ...rest } of r) { if (x > 1 && !rest) return `${x}`; }\nreturn { a: r.length, b: [/x/u, null] };";
+
+/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`. Each execution lowers that for itself.
+pub(super) fn warm(heap_bytes: usize) -> Warm {
+    start_v8();
+    let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
+    let mut isolate = v8::Isolate::new(params);
+    isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
+    isolate.set_capture_stack_trace_for_uncaught_exceptions(false, 0);
+    let context = {
+        v8::scope!(let scope, &mut isolate);
+        let context = v8::Context::new(scope, v8::ContextOptions::default());
+        context.set_allow_generation_from_strings(false);
+        let scope = &mut v8::ContextScope::new(scope, context);
+        // The warm-up runs in a context of its own: nothing that it does can be seen in the script's.
+        let scratch = v8::Context::new(scope, v8::ContextOptions::default());
+        {
+            let scope = &mut v8::ContextScope::new(scope, scratch);
+            if let Some(script) = v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None)) {
+                script.run(scope);
+            }
+            scope.perform_microtask_checkpoint();
+        }
+        globals::install(scope, context);
+        v8::Global::new(scope, context)
+    };
+    // Whether it parses is of no interest here; its pages are.
+    drop(source::prepare(WARM_UP_SOURCE));
+    Warm { isolate, context }
+}
+
+fn start_v8() {
+    static STARTED: Once = Once::new();
+    STARTED.call_once(|| {
+        // One thread, since a fork copies only one; no compilers, since nothing may become executable.
+        v8::V8::set_flags_from_string("--jitless --single-threaded --no-harmony-shadow-realm");
+        v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
+        v8::V8::initialize();
+        v8::icu::set_default_locale("en-US");
+    });
+}

@@ -1,0 +1,29 @@
+//! Where code runs: one fresh, locked process per execution.
+//!
+//! In the order of an execution:
+//! - [`pool`]: the relay's stock of workers, forked and locked ahead; their end
+//! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
+//! - [`process`]: the entry points of those processes
+//! - [`channel`]: the frames on the socket between relay and worker
+//! - `worker`: the life of a worker: lock, read the script, run it, report, exit
+//! - `jail`: the lock
+//! - `isolate`: V8 made ready ahead
+//! - `globals`: what JavaScript may see
+//! - `source`: the forms of code
+//! - `bridge`: `mcp.call`
+//! - `value`, `inspect`: values as JSON, values as text
+//! - `sys`: system calls
+
+mod bridge;
+pub(crate) mod channel;
+mod globals;
+mod inspect;
+mod isolate;
+mod jail;
+pub(crate) mod pool;
+pub(crate) mod process;
+mod source;
+pub(crate) mod spawn;
+mod sys;
+mod value;
+mod worker;

@@ -1,0 +1,151 @@
+//! The entry points of the relay's own processes: the one that forks workers, and the worker that is exec'd.
+//!
+//! Both get one descriptor, as their standard input, and an empty environment.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use clap::Args;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+use rustix::process::Pid;
+
+use super::jail::{self, JailConfig};
+use super::{isolate, sys, worker};
+
+/// What the relay tells its processes on their command line; none of it is a secret.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct ProcessArgs {
+    /// The most heap that any execution can have, in bytes
+    #[arg(long)]
+    pub(super) heap_bytes: usize,
+    /// The most private memory that any execution can have, in bytes
+    #[arg(long)]
+    pub(super) memory_bytes: u64,
+    /// The most CPU time that any execution can have, in seconds
+    #[arg(long)]
+    pub(super) cpu_seconds: u64,
+    /// The relay's process id
+    #[arg(long)]
+    pub(super) parent: i32,
+}
+
+impl ProcessArgs {
+    /// The arguments as [`ProcessArgs`] reads them back.
+    pub(super) fn to_args(self) -> [String; 4] {
+        [
+            format!("--heap-bytes={}", self.heap_bytes),
+            format!("--memory-bytes={}", self.memory_bytes),
+            format!("--cpu-seconds={}", self.cpu_seconds),
+            format!("--parent={}", self.parent),
+        ]
+    }
+
+    fn jail(self) -> JailConfig {
+        JailConfig {
+            memory_bytes: self.memory_bytes,
+            cpu_seconds: self.cpu_seconds,
+            parent: Pid::from_raw(self.parent),
+        }
+    }
+}
+
+/// What the forking process says first, when it is warm.
+pub(super) const WARM: &[u8] = b"warm";
+/// What asks it for a fork, with the worker's socket attached.
+pub(super) const FORK: &[u8] = b"fork";
+
+/// Warms V8 and forks a worker for each request, until the relay closes the socket.
+///
+/// # Errors
+/// The kernel refuses something that forking needs. The relay logs it and starts another.
+pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
+    jail::die_with(Pid::from_raw(args.parent))?;
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    worker::prepare_process()?;
+    let warm = isolate::warm(args.heap_bytes);
+    sys::copy_all_pages_on_fork()?;
+    rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
+    // Each fork consumes its copy of this; the original only lends its pages.
+    let mut warm = Some(warm);
+    while let Some(socket) = receive_socket(&control)? {
+        match sys::fork_sibling() {
+            Ok(sys::Fork::Parent { pid, pidfd }) => {
+                drop(socket);
+                send_pidfd(&control, pid, &pidfd)?;
+            }
+            Ok(sys::Fork::Child) => {
+                if let Some(warm) = warm.take() {
+                    worker::run(warm, UnixStream::from(socket), args.jail());
+                }
+                sys::exit_now(worker::EXIT_BROKEN);
+            }
+            Err(error) => {
+                // The relay reads a number that is no process id.
+                rustix::net::send(&control, &error.raw_os_error().map_or(-1, |errno| -errno).to_le_bytes(), SendFlags::NOSIGNAL)?;
+            }
+        }
+    }
+    sys::exit_now(0)
+}
+
+/// Becomes one worker, without a fork.
+///
+/// # Errors
+/// The kernel refuses something.
+pub fn run_worker(args: ProcessArgs) -> io::Result<()> {
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    worker::prepare_process()?;
+    let warm = isolate::warm(args.heap_bytes);
+    worker::run(warm, socket, args.jail());
+}
+
+/// The next worker's socket, or nothing when the relay is done.
+fn receive_socket(control: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut request = [0; 16];
+    loop {
+        let (length, socket) = receive_with_fd(control, &mut request)?;
+        match socket {
+            _ if length == 0 => return Ok(None),
+            Some(socket) if &request[..length] == FORK => return Ok(Some(socket)),
+            _ => {}
+        }
+    }
+}
+
+fn send_pidfd(control: &OwnedFd, pid: Pid, pidfd: &OwnedFd) -> io::Result<()> {
+    send_with_fd(control, &pid.as_raw_nonzero().get().to_le_bytes(), pidfd)
+}
+
+/// Sends one message with a descriptor attached.
+pub(super) fn send_with_fd(socket: &OwnedFd, bytes: &[u8], fd: &impl AsFd) -> io::Result<()> {
+    let fds = [fd.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut attached = SendAncillaryBuffer::new(&mut space);
+    attached.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut attached, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives one message and the descriptor attached to it. A length of 0 is the peer's end.
+pub(super) fn receive_with_fd(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut attached = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut attached, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    let mut fd = None;
+    for message in attached.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            fd = fds.into_iter().next().or(fd);
+        }
+    }
+    Ok((received.bytes, fd))
+}

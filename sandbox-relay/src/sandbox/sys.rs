@@ -1,0 +1,155 @@
+//! The system calls that no safe wrapper covers, each made safe to call here. All `unsafe` outside V8's callbacks is in
+//! this file.
+#![expect(unsafe_code, reason = "system calls and memory mappings that rustix has no safe wrapper for")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::process::Pid;
+
+/// Which side of [`fork_sibling`] the caller is.
+pub(super) enum Fork {
+    /// The new process.
+    Child,
+    /// The caller, with the new process as its sibling.
+    Parent { pid: Pid, pidfd: OwnedFd },
+}
+
+/// Forks a process whose parent is the caller's parent, so that the relay itself reaps workers that a forking process
+/// made, and can still do so when that process is gone.
+///
+/// # Errors
+/// The kernel's, when it has no room for another process.
+pub(super) fn fork_sibling() -> io::Result<Fork> {
+    let mut pidfd: RawFd = -1;
+    let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM and with no new stack this is a plain fork: the child runs on a copy of all memory. The
+    // calling process has one thread (V8 runs single-threaded in it), so no lock is held by a thread that is not copied.
+    // The kernel writes the descriptor to `pidfd`, which outlives the call.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(Fork::Child) };
+    // SAFETY: the kernel made this descriptor for us just now; nobody else owns it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Fork::Parent { pid, pidfd })
+}
+
+/// Lets a fork copy the pages that V8 marks as not to be copied.
+///
+/// # Errors
+/// `/proc` cannot be read, or the kernel refuses.
+pub(super) fn copy_all_pages_on_fork() -> io::Result<usize> {
+    let smaps = std::fs::read_to_string("/proc/self/smaps")?;
+    let mut range = None;
+    let mut changed = 0;
+    for line in smaps.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            let Some((start, end)) = range.take() else { continue };
+            if flags.split_ascii_whitespace().any(|flag| flag == "dc") {
+                // SAFETY: MADV_DOFORK changes only whether a fork copies the range, which is a mapping of this process.
+                let done = unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DOFORK) };
+                if done != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                changed += 1;
+            }
+        } else if let Some((start, rest)) = line.split_once('-') {
+            let end = rest.split_once(' ').map_or("", |(end, _)| end);
+            if let (Ok(start), Ok(end)) = (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)) {
+                range = Some((start, end));
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Closes every descriptor of this process but `keep`.
+///
+/// # Errors
+/// The kernel has no `close_range` (before 5.9).
+pub(super) fn close_all_but(keep: BorrowedFd<'_>) -> io::Result<()> {
+    let keep = keep.as_raw_fd().unsigned_abs();
+    let close = |first: u32, last: u32| {
+        if first > last {
+            return Ok(());
+        }
+        // SAFETY: the caller is a worker that owns nothing but `keep`: descriptors that are closed here are not used
+        // again, and nothing is opened afterwards that could take their numbers.
+        let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    if keep > 0 {
+        close(0, keep - 1)?;
+    }
+    close(keep + 1, u32::MAX)
+}
+
+/// The CPU time that a process has used so far, or nothing when it is gone.
+pub(super) fn cpu_time(pid: Pid) -> Option<std::time::Duration> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the call writes a clock id to `clock` and touches nothing else.
+    if unsafe { libc::clock_getcpuclockid(pid.as_raw_nonzero().get(), &raw mut clock) } != 0 {
+        return None;
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes a time to `time` and touches nothing else.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return None;
+    }
+    Some(std::time::Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
+/// The most memory that was resident in this process at once, in bytes.
+pub(super) fn peak_resident_bytes() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the call fills `usage`, which is plain data, valid when zeroed.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
+}
+
+/// Ends this process at once, without running anything that waits to run at exit.
+pub(super) fn exit_now(status: i32) -> ! {
+    // SAFETY: `_exit` ends the process; there is nothing left that could be used wrongly.
+    unsafe { libc::_exit(status) }
+}
+
+/// Calls `handler` on a stack of its own when this thread overflows its stack or touches memory that is not there.
+///
+/// # Errors
+/// The kernel refuses the stack or the handler.
+pub(super) fn on_segmentation_fault(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+    const STACK_BYTES: usize = 64 << 10;
+    // Lives as long as the process: the kernel may switch to it at any time.
+    let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
+    let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
+    // SAFETY: the stack is valid for the rest of the process, and used for nothing else.
+    if unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: `sigaction` is plain data, valid when zeroed; the handler is a function of the right type.
+    let done = unsafe {
+        let action = action.assume_init_mut();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
+        libc::sigaction(libc::SIGSEGV, action, std::ptr::null_mut())
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Writes all of `bytes` to a descriptor, as a signal handler may.
+pub(super) fn write_all(fd: RawFd, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the pointer and the length are those of a slice that outlives the call.
+        let written = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => bytes = bytes.get(written..).unwrap_or(&[]),
+            _ => return,
+        }
+    }
+}

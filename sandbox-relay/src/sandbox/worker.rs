@@ -1,0 +1,381 @@
+//! The worker: runs one script in this process and exits. It trusts its socket to the relay and nothing else.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use relay_proto::ErrorCode;
+
+use super::bridge::{self, BridgeLimits, Wait};
+use super::channel::message::instruction::Kind as Instruction;
+use super::channel::message::report::Kind as Report;
+use super::channel::{ChannelError, Port, message};
+use super::isolate::Warm;
+use super::jail::{self, JailConfig};
+use super::source::{self, Entry, Prepared};
+use super::value::{self, ValueError};
+use super::{globals, inspect, sys};
+
+/// The worker did its work, whatever came of the script.
+const EXIT_DONE: i32 = 0;
+/// Something that cannot happen did.
+pub(super) const EXIT_BROKEN: i32 = 70;
+/// The relay went away.
+pub(super) const EXIT_ORPHANED: i32 = 71;
+/// A step of the lock failed.
+const EXIT_NOT_LOCKED: i32 = 72;
+
+/// The most bytes of any text in an error.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
+
+/// Set while the parser runs, which recurses and can overflow the stack.
+static PARSING: AtomicBool = AtomicBool::new(false);
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
+
+/// What has to be in place before a process becomes a worker; a fork inherits it.
+///
+/// # Errors
+/// The kernel refuses the signal handler.
+pub(super) fn prepare_process() -> std::io::Result<()> {
+    let mut frame = Vec::new();
+    let failed = message::Failed {
+        hint: "use fewer nested brackets or operators; build deep values step by step".into(),
+        ..failure(ErrorCode::SyntaxError, "the code nests too deeply to be parsed".into())
+    };
+    super::channel::put_frame(&message::Report { kind: Some(Report::Failed(failed)) }, &mut frame);
+    NESTED_TOO_DEEP.get_or_init(|| frame);
+    sys::on_segmentation_fault(overflowed)
+}
+
+/// Runs on a stack of its own, possibly anywhere: it only writes what was prepared. Returning repeats the fault, which
+/// then ends the process as usual.
+extern "C" fn overflowed(_signal: libc::c_int) {
+    if PARSING.load(Ordering::Relaxed)
+        && let Some(frame) = NESTED_TOO_DEEP.get()
+    {
+        sys::write_all(SOCKET.load(Ordering::Relaxed), frame);
+        sys::exit_now(EXIT_DONE);
+    }
+}
+
+/// Locks the process, says so, runs the script that comes, reports and exits.
+pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig) -> ! {
+    if let Err(error) = jail::lock(socket.as_fd(), config) {
+        // The reason goes where the report would: the relay logs it and does not use this worker.
+        let mut port = Port::new(socket);
+        port.put(Report::Failed(failure(ErrorCode::Internal, format!("the worker could not be locked: {error}"))));
+        let _ = port.flush();
+        sys::exit_now(EXIT_NOT_LOCKED);
+    }
+    SOCKET.store(std::os::fd::AsRawFd::as_raw_fd(&socket), Ordering::Relaxed);
+    let mut port = Port::new(socket);
+    port.put(Report::Ready(message::Ready {}));
+    let start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
+        Ok(Instruction::Start(start)) => start,
+        Ok(Instruction::Settle(_)) => sys::exit_now(EXIT_BROKEN),
+        Err(_) => sys::exit_now(EXIT_ORPHANED),
+    };
+    let size = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX);
+    let limits = BridgeLimits {
+        tool_calls: start.tool_calls,
+        in_flight: size(start.tool_calls_in_flight),
+        arguments_bytes: size(start.arguments_bytes),
+        output_bytes: size(start.output_bytes),
+        output_count: start.output_count,
+    };
+    bridge::begin(port, limits);
+    if globals::seed_random().is_err() {
+        sys::exit_now(EXIT_BROKEN);
+    }
+    limit_heap(&mut warm.isolate, size(start.heap_bytes));
+    warm.isolate.set_promise_reject_callback(promise_rejected);
+    warm.isolate.set_host_import_module_dynamically_callback(refuse_import);
+
+    v8::scope!(let scope, &mut warm.isolate);
+    let context = v8::Local::new(scope, &warm.context);
+    let scope = &mut v8::ContextScope::new(scope, context);
+    globals::bind(scope, context, &start);
+    let report = match execute(scope, &start.source, size(start.result_bytes)) {
+        Ok(done) => Report::Done(done),
+        Err(failed) => Report::Failed(failed),
+    };
+    end(report)
+}
+
+/// Writes the last report and exits.
+fn end(mut report: Report) -> ! {
+    let memory_bytes = sys::peak_resident_bytes();
+    match &mut report {
+        Report::Done(done) => done.memory_bytes = memory_bytes,
+        Report::Failed(failed) => failed.memory_bytes = memory_bytes,
+        Report::Ready(_) | Report::Call(_) | Report::Output(_) => {}
+    }
+    bridge::finish(report);
+    sys::exit_now(EXIT_DONE)
+}
+
+fn failure(code: ErrorCode, mut message: String) -> message::Failed {
+    inspect::cut(&mut message, MAX_MESSAGE_BYTES);
+    message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
+}
+
+/// Ends the execution because a limit on output was hit.
+pub(super) fn fail_output_limit(limit: &str) -> ! {
+    let failed = message::Failed {
+        limit: limit.into(),
+        hint: "return the data, or print less of it".into(),
+        ..failure(ErrorCode::OutputLimit, format!("the output reached its limit, {limit}"))
+    };
+    end(Report::Failed(failed))
+}
+
+/// Lowers the heap's limit from the most that any execution can have to what this one has.
+fn limit_heap(isolate: &mut v8::Isolate, heap_bytes: usize) {
+    isolate.add_near_heap_limit_callback(heap_is_full, std::ptr::null_mut());
+    // V8 has no call that sets the limit; taking a callback away sets it.
+    isolate.remove_near_heap_limit_callback(heap_is_full, heap_bytes);
+    isolate.add_near_heap_limit_callback(heap_is_full, std::ptr::null_mut());
+    isolate.set_oom_error_handler(out_of_memory);
+}
+
+extern "C" fn heap_is_full(_data: *mut std::ffi::c_void, _current: usize, _initial: usize) -> usize {
+    fail_memory_limit("heap_bytes", "the code used up its heap")
+}
+
+extern "C" fn out_of_memory(_location: *const std::ffi::c_char, details: &v8::OomDetails) {
+    if details.is_heap_oom {
+        fail_memory_limit("heap_bytes", "the code used up its heap")
+    }
+    fail_memory_limit("memory_bytes", "the code used up its memory")
+}
+
+fn fail_memory_limit(limit: &str, message: &str) -> ! {
+    let failed = message::Failed {
+        limit: limit.into(),
+        hint: "keep less at once: work in parts and return a summary".into(),
+        ..failure(ErrorCode::MemoryLimit, message.into())
+    };
+    end(Report::Failed(failed))
+}
+
+fn execute(
+    scope: &mut v8::PinScope<'_, '_>,
+    source: &str,
+    result_bytes: usize,
+) -> Result<message::Done, message::Failed> {
+    PARSING.store(true, Ordering::Relaxed);
+    let prepared = source::prepare(source);
+    PARSING.store(false, Ordering::Relaxed);
+    let prepared = prepared.map_err(|error| message::Failed {
+        line: error.line,
+        column: error.column,
+        hint: error.hint.into(),
+        ..failure(ErrorCode::SyntaxError, error.message)
+    })?;
+    let (value, own) = run_program(scope, &prepared)?;
+    let json = value::to_json(scope, value, "null", result_bytes);
+    let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
+    let warnings = bridge::leftovers(scope, own);
+    Ok(message::Done { result: json.into(), warnings, memory_bytes: 0 })
+}
+
+fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, limit: usize) -> message::Failed {
+    match error {
+        ValueError::NotSerializable { path, reason } => {
+            failure(ErrorCode::NotSerializable, format!("the result cannot be returned as JSON: at {path}, {reason}"))
+        }
+        ValueError::TooLarge { bytes } => message::Failed {
+            limit: "result_bytes".into(),
+            hint: "return only what is needed: filter, count or summarize in the code".into(),
+            ..failure(
+                ErrorCode::ResultLimit,
+                format!("the result has {bytes} bytes or more; the limit result_bytes is {limit}"),
+            )
+        },
+        ValueError::Thrown(thrown) => thrown_failure(scope, thrown, None),
+    }
+}
+
+type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>);
+
+/// Compiles, runs and waits: gives the program's value.
+fn run_program<'s>(scope: &mut v8::PinScope<'s, '_>, prepared: &Prepared) -> Result<Program<'s>, message::Failed> {
+    let module = compile(scope, prepared)?;
+    {
+        v8::tc_scope!(let scope, scope);
+        if module.instantiate_module(scope, refuse_static_import) != Some(true) {
+            return Err(caught_failure(scope, ErrorCode::SyntaxError));
+        }
+    }
+    let evaluated = match module.evaluate(scope) {
+        Some(value) => value,
+        None => return Err(failure(ErrorCode::Internal, "the module was not evaluated".into())),
+    };
+    settled(scope, evaluated)?;
+
+    let namespace = module.get_module_namespace();
+    let key = if prepared.entry == Entry::Main { "main" } else { "default" };
+    let exported = v8::String::new(scope, key)
+        .and_then(|key| v8::Local::<v8::Object>::try_from(namespace).ok()?.get(scope, key.into()))
+        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))?;
+    let (value, own) = call_if_function(scope, exported)?;
+    if prepared.entry == Entry::WrapperOfFunction {
+        return call_if_function(scope, value);
+    }
+    Ok((value, own))
+}
+
+fn compile<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+) -> Result<v8::Local<'s, v8::Module>, message::Failed> {
+    v8::tc_scope!(let scope, scope);
+    let too_large = || failure(ErrorCode::SyntaxError, "the source is too large".into());
+    let name = v8::String::new(scope, "script.js").ok_or_else(too_large)?;
+    let text = v8::String::new(scope, &prepared.module).ok_or_else(too_large)?;
+    let line = prepared.line_offset;
+    let origin = v8::ScriptOrigin::new(scope, name.into(), line, 0, false, -1, None, false, false, true, None);
+    let mut source = v8::script_compiler::Source::new(text, Some(&origin));
+    match v8::script_compiler::compile_module(scope, &mut source) {
+        Some(module) => Ok(module),
+        None => Err(caught_failure(scope, ErrorCode::SyntaxError)),
+    }
+}
+
+/// The value itself, or what it returns when it is a function, when that has settled.
+fn call_if_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+) -> Result<Program<'s>, message::Failed> {
+    let Ok(function) = v8::Local::<v8::Function>::try_from(value) else { return settled(scope, value) };
+    let returned = {
+        v8::tc_scope!(let scope, scope);
+        let receiver = v8::undefined(scope).into();
+        match function.call(scope, receiver, &[]) {
+            Some(returned) => returned,
+            None => return Err(caught_failure(scope, ErrorCode::EvalError)),
+        }
+    };
+    settled(scope, returned)
+}
+
+/// Runs the script until `value`, if it is a promise or has a `then`, is settled.
+fn settled<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+) -> Result<Program<'s>, message::Failed> {
+    // A resolver takes promises and whatever has a `then`, natively.
+    let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
+    let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
+    resolver.resolve(scope, value);
+    let promise = resolver.get_promise(scope);
+    loop {
+        scope.perform_microtask_checkpoint();
+        match promise.state() {
+            v8::PromiseState::Fulfilled => return Ok((promise.result(scope), Some(promise))),
+            v8::PromiseState::Rejected => {
+                let thrown = promise.result(scope);
+                return Err(thrown_failure(scope, thrown, Some(promise)));
+            }
+            v8::PromiseState::Pending => {}
+        }
+        match bridge::wait(scope) {
+            Ok(Wait::Settled) => {}
+            Ok(Wait::NothingOpen) => {
+                return Err(message::Failed {
+                    hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
+                    warnings: bridge::leftovers(scope, Some(promise)),
+                    ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
+                });
+            }
+            Err(_) => sys::exit_now(EXIT_ORPHANED),
+        }
+    }
+}
+
+/// What a `TryCatch` caught, with the position that V8 noted.
+fn caught_failure<'s>(
+    scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, 's, v8::HandleScope<'_>>>,
+    code: ErrorCode,
+) -> message::Failed {
+    let message = scope.message();
+    let exception = scope.exception();
+    scope.reset();
+    let Some(exception) = exception else {
+        return failure(code, "the code was stopped".into());
+    };
+    let mut failed = thrown_failure(scope, exception, None);
+    failed.code = code.as_str().into();
+    if let Some(message) = message {
+        (failed.line, failed.column) = position(scope, message);
+    }
+    failed
+}
+
+/// An error for what the script threw: any value at all.
+fn thrown_failure<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    thrown: v8::Local<'s, v8::Value>,
+    own: Option<v8::Local<'s, v8::Promise>>,
+) -> message::Failed {
+    let text = inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES);
+    let mut failed = failure(ErrorCode::EvalError, text);
+    if thrown.is_native_error() {
+        let message = v8::Exception::create_message(scope, thrown);
+        (failed.line, failed.column) = position(scope, message);
+    }
+    if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
+        failed.tool_code = code;
+        failed.tool = tool;
+    }
+    failed.warnings = bridge::leftovers(scope, own);
+    failed
+}
+
+/// Line and column, both from 1; 0 where V8 knows none.
+fn position(scope: &v8::PinScope<'_, '_>, message: v8::Local<'_, v8::Message>) -> (u32, u32) {
+    let number = |n: usize| u32::try_from(n).unwrap_or(0);
+    match message.get_line_number(scope) {
+        // What lies before the author's first line or in no script at all has no position to show.
+        Some(line) if (1..1 << 30).contains(&line) => (number(line), number(message.get_start_column() + 1)),
+        _ => (0, 0),
+    }
+}
+
+extern "C" fn promise_rejected(event: v8::PromiseRejectMessage<'_>) {
+    v8::callback_scope!(unsafe scope, &event);
+    bridge::promise_rejected(scope, &event);
+}
+
+fn refuse_static_import<'s>(
+    context: v8::Local<'s, v8::Context>,
+    _specifier: v8::Local<'s, v8::String>,
+    _attributes: v8::Local<'s, v8::FixedArray>,
+    _referrer: v8::Local<'s, v8::Module>,
+) -> Option<v8::Local<'s, v8::Module>> {
+    v8::callback_scope!(unsafe scope, context);
+    let error = import_error(scope);
+    scope.throw_exception(error);
+    None
+}
+
+fn refuse_import<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    _options: v8::Local<'s, v8::Data>,
+    _name: v8::Local<'s, v8::Value>,
+    _specifier: v8::Local<'s, v8::String>,
+    _attributes: v8::Local<'s, v8::FixedArray>,
+) -> Option<v8::Local<'s, v8::Promise>> {
+    let resolver = v8::PromiseResolver::new(scope)?;
+    let error = import_error(scope);
+    resolver.reject(scope, error);
+    Some(resolver.get_promise(scope))
+}
+
+fn import_error<'s>(scope: &mut v8::PinScope<'s, '_>) -> v8::Local<'s, v8::Value> {
+    let text = "imports are not available; call tools with mcp.call(\"server.tool\", args)";
+    let text = v8::String::new(scope, text).unwrap_or_else(|| v8::String::empty(scope));
+    v8::Exception::type_error(scope, text)
+}

@@ -1,0 +1,470 @@
+//! One host's state: what it may do, what runs for it, which calls are open. It knows messages and no transport.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use relay_proto::code::warning;
+use relay_proto::limit::Clamped;
+use relay_proto::wire::message::Payload;
+use relay_proto::{
+    BASIC_SERVER, CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, wire,
+};
+use tokio::sync::{Notify, mpsc};
+
+use crate::App;
+use crate::admission::SessionNumber;
+use crate::auth::{Identity, ToolPatterns};
+use crate::execution::{
+    self, Bindings, CallFailure, Command, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
+};
+use crate::outbound::{Outbound, Room};
+
+/// How many execution ids of the past a session remembers, to notice one that is used again.
+const REMEMBERED_EXECUTIONS: usize = 1_024;
+/// How many executions of one session may run or wait together.
+const MAX_LIVE_EXECUTIONS: usize = 512;
+
+/// The peer did what the session's state does not allow: the session is over.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Violation(pub(crate) String);
+
+/// The session of one connection.
+pub(crate) struct Session {
+    shared: Arc<Shared>,
+    mode: Mode,
+    /// The sequence number of the last message that came.
+    received: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Nothing has come yet.
+    New,
+    /// It opened with `execute` or `ping`: one execution at a time, short tool names.
+    Basic,
+    /// It opened with `hello`.
+    Full,
+}
+
+/// What the executions of a session share with it.
+struct Shared {
+    app: Arc<App>,
+    number: SessionNumber,
+    subject: Arc<str>,
+    allowed: ToolPatterns,
+    limits: Limits,
+    clamped: Vec<Clamped>,
+    expires_in: Duration,
+    outbound: Outbound,
+    /// What `hello` announced; without it no tool is known by name.
+    tools: OnceLock<Tools>,
+    state: Mutex<State>,
+    /// Told whenever an execution has ended.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    executions: HashMap<ExecutionId, mpsc::Sender<Command>>,
+    past: VecDeque<ExecutionId>,
+    past_set: HashSet<ExecutionId>,
+    calls: HashMap<CallId, (ExecutionId, WorkerCall)>,
+    last_call: u64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn remember(&mut self, id: ExecutionId) {
+        self.past.push_back(id.clone());
+        self.past_set.insert(id);
+        if self.past.len() > REMEMBERED_EXECUTIONS
+            && let Some(oldest) = self.past.pop_front()
+        {
+            self.past_set.remove(&oldest);
+        }
+    }
+}
+
+/// The tools that a host announced, by server.
+type Tools = HashMap<String, HashSet<String>>;
+
+impl Session {
+    /// A session for whoever showed a token.
+    pub(crate) fn new(app: Arc<App>, number: SessionNumber, identity: Identity, outbound: Outbound) -> Self {
+        let (limits, clamped) = app.limits.defaults.replaced(&identity.limits, &app.limits.maxima);
+        let shared = Shared {
+            app,
+            number,
+            subject: identity.subject,
+            allowed: identity.tools,
+            limits,
+            clamped,
+            expires_in: identity.expires_in,
+            outbound,
+            tools: OnceLock::new(),
+            state: Mutex::default(),
+            ended: Notify::new(),
+        };
+        Self { shared: Arc::new(shared), mode: Mode::New, received: 0 }
+    }
+
+    /// Takes one message and gives the answer that it has at once, if any. Executions answer later, by themselves.
+    ///
+    /// # Errors
+    /// The message is not allowed now.
+    pub(crate) fn handle(&mut self, message: wire::Message) -> Result<Option<Payload>, Violation> {
+        let Some(payload) = message.payload else { return Ok(None) };
+        if self.mode == Mode::New {
+            self.mode = if matches!(payload, Payload::Hello(_)) { Mode::Full } else { Mode::Basic };
+            self.shared.outbound.number_messages(self.mode == Mode::Full);
+        }
+        if self.mode == Mode::Full {
+            self.received += 1;
+            if message.sequence != self.received {
+                return Err(Violation(format!("message {} came in the place of {}", message.sequence, self.received)));
+            }
+            self.shared.outbound.acknowledge(self.received);
+        }
+        let name = payload.kind().1;
+        match (payload, self.mode) {
+            (Payload::Hello(hello), Mode::Full) if self.received == 1 => self.welcome(hello).map(Some),
+            (Payload::Execute(execute), mode) => Ok(self.execute(execute, mode)),
+            (Payload::ToolResult(result), mode) => self.tool_result(result, mode).map(|()| None),
+            (Payload::Error(error), Mode::Basic) => self.failed_call(error).map(|()| None),
+            (Payload::Cancel(cancel), Mode::Full) => {
+                self.cancel(&cancel);
+                Ok(None)
+            }
+            (Payload::Ping(wire::Ping { id }), _) => Ok(Some(Payload::Pong(wire::Pong { id }))),
+            (Payload::Pong(_), _) => Ok(None),
+            _ => Err(Violation(format!("a {name} message is not expected here"))),
+        }
+    }
+
+    /// Completes when no execution runs or waits.
+    pub(crate) fn idle(&self) -> impl Future<Output = ()> + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        async move {
+            loop {
+                let ended = shared.ended.notified();
+                if shared.lock().executions.is_empty() {
+                    return;
+                }
+                ended.await;
+            }
+        }
+    }
+
+    fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
+        let mut tools = Tools::new();
+        for tool in hello.tools {
+            let name = ToolName::try_from(tool.name).map_err(|error| Violation(format!("hello names a tool: {error}")))?;
+            tools.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
+        }
+        // Hello is the first message, so nothing was set before.
+        self.shared.tools.get_or_init(|| tools);
+        let shared = &self.shared;
+        tracing::info!(session = shared.number.0, subject = &*shared.subject, client = short(&hello.client), "hello");
+        Ok(Payload::Welcome(wire::Welcome {
+            protocol_version: PROTOCOL_VERSION.min(hello.protocol_version),
+            features: Vec::new(),
+            session_id: shared.number.0.to_string(),
+            relay: concat!("sandbox-relay/", env!("CARGO_PKG_VERSION")).into(),
+            limits: shared.limits.to_wire(),
+            executions: u32::try_from(shared.app.session_executions).unwrap_or(u32::MAX),
+            expires_in_ms: u64::try_from(shared.expires_in.as_millis()).unwrap_or(u64::MAX),
+            warnings: shared.clamped.iter().map(clamp_warning).collect(),
+            bindings: Bindings::NAMES.map(Into::into).into(),
+        }))
+    }
+
+    fn execute(&mut self, execute: wire::Execute, mode: Mode) -> Option<Payload> {
+        let id = match mode {
+            Mode::Full => execute.execution_id.clone(),
+            // There is one at a time, so that any name will do.
+            Mode::New | Mode::Basic => "basic".into(),
+        };
+        let refuse = |code, message: String| {
+            let error = ExecutionError::new(code, message).into_wire(wire::Usage::default(), Vec::new());
+            let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
+            Some(Payload::Error(wire::Error { execution_id, ..error }))
+        };
+        let Ok(id) = ExecutionId::try_from(id) else {
+            return refuse(ErrorCode::InvalidInput, relay_proto::id::InvalidExecutionId.to_string());
+        };
+        let (request, warnings) = match self.request(&execute, mode) {
+            Ok(request) => request,
+            Err(message) => return refuse(ErrorCode::InvalidInput, message),
+        };
+        let in_flight = request.limits.size(LimitName::ToolCallsInFlight);
+        let commands = {
+            let mut state = self.shared.lock();
+            let live = state.executions.len();
+            if mode == Mode::Basic && live > 0 {
+                return refuse(ErrorCode::Overloaded, "an execution runs already; without hello there is one at a time".into());
+            }
+            if live >= MAX_LIVE_EXECUTIONS {
+                return refuse(ErrorCode::Overloaded, format!("{live} executions of this session run or wait already"));
+            }
+            if mode == Mode::Full && (state.executions.contains_key(&id) || state.past_set.contains(&id)) {
+                return refuse(ErrorCode::InvalidInput, format!("the execution id {id} was used before"));
+            }
+            // One answer for each open call, and a cancel.
+            let (sender, commands) = mpsc::channel(in_flight + 1);
+            state.executions.insert(id.clone(), sender);
+            commands
+        };
+        let sink = SessionSink { shared: Arc::clone(&self.shared), id, basic: mode != Mode::Full };
+        tokio::spawn(run_execution(sink, request, commands, warnings));
+        None
+    }
+
+    fn request(&self, execute: &wire::Execute, mode: Mode) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
+        if !execute.local_tools.is_empty() {
+            return Err("local_tools are off on this relay".into());
+        }
+        let mut bindings = Bindings::default();
+        let (limits, clamped) = if mode == Mode::Full {
+            for name in &execute.bindings {
+                if !bindings.add(name) {
+                    let names = Bindings::NAMES.join(", ");
+                    return Err(format!("there is no binding {:?}; there are: {names}", short(name)));
+                }
+            }
+            let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
+            self.shared.limits.lowered(&asked)
+        } else {
+            (self.shared.limits, Vec::new())
+        };
+        let most = limits.size(LimitName::SourceBytes);
+        if execute.code.len() > most {
+            return Err(format!("the source has {} bytes; the limit source_bytes is {most}", execute.code.len()));
+        }
+        let request =
+            ExecutionRequest { source: execute.code.clone(), input: execute.input.clone(), bindings, limits };
+        Ok((request, clamped.iter().map(clamp_warning).collect()))
+    }
+
+    fn tool_result(&mut self, result: wire::ToolResult, mode: Mode) -> Result<(), Violation> {
+        let outcome = if result.success {
+            Ok(result.result)
+        } else {
+            let code = if mode == Mode::Full && !result.code.is_empty() { result.code } else { "TOOL_FAILED".into() };
+            Err(CallFailure { code: Code::from(code), message: result.error })
+        };
+        self.settle(&result.id, outcome)
+    }
+
+    fn failed_call(&mut self, error: wire::Error) -> Result<(), Violation> {
+        if error.id.is_empty() {
+            tracing::info!(session = self.shared.number.0, error = short(&error.error), "the host reports an error");
+            return Ok(());
+        }
+        let failure = CallFailure { code: ErrorCode::ToolFailed.into(), message: error.error };
+        self.settle(&error.id, Err(failure))
+    }
+
+    fn settle(&mut self, id: &str, outcome: Result<bytes::Bytes, CallFailure>) -> Result<(), Violation> {
+        let call = CallId::try_from(id).map_err(|error| Violation(error.to_string()))?;
+        let mut state = self.shared.lock();
+        let Some((execution, worker_call)) = state.calls.remove(&call) else {
+            // An answer that crossed with the end of its call is no fault; one to a call that never was, is.
+            let was_sent = (1..=state.last_call).contains(&call.0);
+            return if was_sent { Ok(()) } else { Err(Violation(format!("there is no tool call {call}"))) };
+        };
+        if let Some(commands) = state.executions.get(&execution) {
+            // There is room for one answer to each open call, so this fails only when the execution has just ended.
+            let _ = commands.try_send(Command::Settle { call: worker_call, outcome });
+        }
+        Ok(())
+    }
+
+    fn cancel(&self, cancel: &wire::Cancel) {
+        // An execution that has just ended is no fault.
+        if let Ok(id) = ExecutionId::try_from(cancel.execution_id.clone())
+            && let Some(commands) = self.shared.lock().executions.get(&id)
+        {
+            // A place is kept for it. Where a second cancel finds none, the first is on its way.
+            let _ = commands.try_send(Command::Cancel);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Executions end when nobody can answer them any more.
+        self.shared.lock().executions.clear();
+    }
+}
+
+fn clamp_warning(clamped: &Clamped) -> wire::Warning {
+    wire::Warning { code: warning::LIMIT_CLAMPED.into(), message: clamped.to_string() }
+}
+
+/// The start of a text from a peer, for logs and errors.
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(64)]
+}
+
+/// Waits for its turn, runs, and answers.
+async fn run_execution(
+    mut sink: SessionSink,
+    request: ExecutionRequest,
+    mut commands: mpsc::Receiver<Command>,
+    clamped: Vec<wire::Warning>,
+) {
+    let shared = Arc::clone(&sink.shared);
+    let queued = Instant::now();
+    let admitted = async {
+        let permit = shared.app.admission.admit(Arc::clone(&shared.subject), shared.number).await;
+        let permit = permit.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
+        let worker = shared.app.pool.take().await;
+        let mut worker = worker.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
+        worker.hold(permit);
+        Ok(worker)
+    };
+    let admitted = tokio::select! {
+        biased;
+        admitted = admitted => admitted,
+        // Nothing but the end of the session or a cancel can come while no call was made.
+        _ = commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
+    };
+    let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let mut outcome = match admitted {
+        Ok(worker) => execution::run(worker, request, commands, &mut sink).await,
+        Err(error) => Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() },
+    };
+    outcome.usage.queue_us = queue_us;
+    outcome.warnings.splice(0..0, clamped);
+    sink.end(outcome).await;
+}
+
+/// The session's end of one execution.
+struct SessionSink {
+    shared: Arc<Shared>,
+    id: ExecutionId,
+    basic: bool,
+}
+
+impl SessionSink {
+    fn execution_id(&self) -> String {
+        if self.basic { String::new() } else { self.id.as_str().to_owned() }
+    }
+
+    /// Tells the host how it ended, and forgets the execution.
+    async fn end(self, outcome: Outcome) {
+        // Calls whose answers are still awaited are given up: nobody reads those answers any more.
+        let open: Vec<_> = {
+            let mut state = self.shared.lock();
+            state.executions.remove(&self.id);
+            if !self.basic {
+                state.remember(self.id.clone());
+            }
+            state.calls.extract_if(|_, (execution, _)| *execution == self.id).map(|(call, _)| call).collect()
+        };
+        for call in open {
+            let Some(room) = self.shared.outbound.reserve(0).await else { return };
+            self.send_cancel(room, call, "the execution ended");
+        }
+        let Outcome { result, usage, warnings } = outcome;
+        let execution_id = self.execution_id();
+        let (payload, weight) = match result {
+            Ok(data) => {
+                let weight = data.len();
+                (Payload::Result(wire::Result { data, execution_id, usage: Some(usage), warnings }), weight)
+            }
+            Err(error) => (Payload::Error(wire::Error { execution_id, ..error.into_wire(usage, warnings) }), 0),
+        };
+        if let Some(room) = self.shared.outbound.reserve(weight).await {
+            room.send(payload);
+        }
+        self.shared.ended.notify_waiters();
+    }
+
+    fn send_cancel(&self, room: Room, call: CallId, reason: &str) {
+        if self.basic {
+            return;
+        }
+        room.send(Payload::Cancel(wire::Cancel {
+            execution_id: self.execution_id(),
+            call_id: call.to_string(),
+            reason: reason.into(),
+        }));
+    }
+}
+
+impl EventSink for SessionSink {
+    type Permit = Room;
+
+    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
+        let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
+        let allowed = self.shared.allowed.allow(tool);
+        if self.basic {
+            return match (tool.server() == BASIC_SERVER, allowed) {
+                (false, _) => fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server())),
+                (true, false) => fail(ErrorCode::UnknownTool, format!("there is no tool {tool}")),
+                (true, true) => Ok(()),
+            };
+        }
+        let none = Tools::new();
+        let tools = self.shared.tools.get().unwrap_or(&none);
+        match tools.get(tool.server()) {
+            None => {
+                let mut servers: Vec<_> = tools.keys().map(String::as_str).collect();
+                servers.sort_unstable();
+                servers.truncate(20);
+                let message = format!("there is no server {:?}; there are: {}", tool.server(), servers.join(", "));
+                fail(ErrorCode::UnknownServer, message)
+            }
+            Some(names) if !allowed || !names.contains(tool.tool()) => {
+                fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
+        self.shared.outbound.reserve(weight)
+    }
+
+    fn send(&mut self, room: Room, event: Event) {
+        match event {
+            Event::Call { call: worker_call, tool, arguments, remaining } => {
+                let id = {
+                    let mut state = self.shared.lock();
+                    state.last_call += 1;
+                    let id = CallId(state.last_call);
+                    state.calls.insert(id, (self.id.clone(), worker_call));
+                    id
+                };
+                room.send(Payload::ToolCall(wire::ToolCall {
+                    id: id.to_string(),
+                    tool: if self.basic { tool.tool().to_owned() } else { tool.as_str().to_owned() },
+                    arguments,
+                    execution_id: self.execution_id(),
+                    remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+                }));
+            }
+            Event::CallGivenUp { call, reason } => {
+                let given_up = |_: &CallId, (execution, open): &mut (ExecutionId, WorkerCall)| {
+                    *execution == self.id && *open == call
+                };
+                let id = self.shared.lock().calls.extract_if(given_up).next();
+                if let Some((id, _)) = id {
+                    self.send_cancel(room, id, reason);
+                }
+            }
+            Event::Output(items) => {
+                room.send(Payload::Output(wire::Output { execution_id: self.execution_id(), items }));
+            }
+        }
+    }
+}
