@@ -82,6 +82,14 @@ pub fn encode(message: &Message) -> Bytes {
     buffer.freeze()
 }
 
+/// The length of a payload when it is encoded, as [`cap`] counts it.
+pub fn payload_len(payload: &Payload) -> usize {
+    // The key and the length in front do not count.
+    let message = payload.encoded_len();
+    let prefix = 1 + prost::length_delimiter_len(message);
+    message.saturating_sub(prefix)
+}
+
 /// Walks over the outer two levels, without allocating: every repeated field of the protocol stands on the second.
 fn check(frame: &[u8]) -> Result<(), FrameError> {
     let mut rest = frame;

@@ -42,7 +42,7 @@ pub struct PoolConfig {
 
 /// The stock. Dropping it ends every process that is left.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     stock: tokio::sync::Mutex<mpsc::Receiver<Worker>>,
     shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
@@ -79,14 +79,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// No worker could be had.
 #[derive(Debug, thiserror::Error)]
 #[error("no worker could be started: {0}")]
-pub struct PoolError(String);
+pub(crate) struct PoolError(String);
 
 impl Pool {
     /// Starts the thread that keeps the stock. Workers follow at once.
     ///
     /// # Errors
     /// The kernel refuses a thread or a descriptor.
-    pub fn start(config: PoolConfig) -> io::Result<Self> {
+    pub(crate) fn start(config: PoolConfig) -> io::Result<Self> {
         let (stock_tx, stock) = mpsc::channel(config.stock.max(1));
         let shared = Arc::new(Shared {
             wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Whether a worker waits.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         self.shared.ready.load(Ordering::Relaxed) > 0
     }
 
@@ -119,7 +119,7 @@ impl Pool {
     ///
     /// # Errors
     /// None can be made.
-    pub async fn take(&self) -> Result<Worker, PoolError> {
+    pub(crate) async fn take(&self) -> Result<Worker, PoolError> {
         let next = async { self.stock.lock().await.recv().await };
         let worker = tokio::time::timeout(READY_WITHIN, next).await.ok().flatten();
         self.shared.ready.fetch_sub(usize::from(worker.is_some()), Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl Drop for Pool {
 
 /// A worker process, locked and ready. Dropping it kills it; the stock's thread reaps it.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     pid: Pid,
     pidfd: Option<OwnedFd>,
     socket: Option<UnixStream>,

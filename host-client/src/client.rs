@@ -1,0 +1,352 @@
+//! Connecting to a relay, running code there, and what came of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::wire::message::Payload;
+use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, frame, wire};
+use serde::de::DeserializeOwned;
+use tokio::sync::{broadcast, oneshot};
+
+use crate::connection::{self, Shared};
+use crate::error::{Error, ExecutionError};
+use crate::event::{EventStream, OutputItem};
+use crate::ledger::{Budget, Ended};
+use crate::tools::Tools;
+
+/// Where the relay is, and who we are.
+#[derive(Clone)]
+pub struct ClientConfig {
+    /// The relay's address, such as `ws://127.0.0.1:8080/ws`.
+    pub url: String,
+    /// The bearer token.
+    pub token: String,
+    /// Our name, for the relay's log.
+    pub name: String,
+    /// How long connecting may take, from the first packet to the relay's welcome.
+    pub connect_timeout: Duration,
+    /// How often the relay is pinged; it is given up after three times as long without a sign.
+    pub heartbeat: Duration,
+    /// Allow `ws://` to an address that is not loopback: the token can then be read on the way.
+    pub allow_plain_remote: bool,
+}
+
+impl ClientConfig {
+    /// An address and a token; everything else as usual.
+    pub fn new(url: impl Into<String>, token: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            token: token.into(),
+            name: concat!("host-client/", env!("CARGO_PKG_VERSION")).into(),
+            connect_timeout: Duration::from_secs(10),
+            heartbeat: Duration::from_secs(15),
+            allow_plain_remote: false,
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientConfig").field("url", &self.url).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Code to run.
+#[derive(Debug, Clone)]
+pub struct ExecuteRequest {
+    /// JavaScript, in any of the forms that the relay takes.
+    pub code: String,
+    /// Limits that are to be lower than the session's.
+    pub limits: LimitOverrides,
+    /// What the code has beside `mcp`; `console` unless changed.
+    pub bindings: Vec<String>,
+    /// What `read_input()` returns, with the binding `io`.
+    pub input: String,
+}
+
+impl ExecuteRequest {
+    /// Code with the session's limits and `console`.
+    pub fn new(code: impl Into<String>) -> Self {
+        Self { code: code.into(), limits: LimitOverrides::default(), bindings: vec!["console".into()], input: String::new() }
+    }
+
+    /// Lowers a limit, in the unit of its name.
+    #[must_use]
+    pub fn limit(mut self, name: LimitName, value: u64) -> Self {
+        self.limits.set(name, value);
+        self
+    }
+
+    /// Gives the code `read_input()`, which returns `input`, and `emit(text)`.
+    #[must_use]
+    pub fn io(mut self, input: impl Into<String>) -> Self {
+        self.bindings.push("io".into());
+        self.input = input.into();
+        self
+    }
+
+    /// Gives the code exactly these bindings beside `mcp`.
+    #[must_use]
+    pub fn bindings<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.bindings = names.into_iter().map(Into::into).collect();
+        self
+    }
+}
+
+/// What an execution used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Waiting for a worker.
+    pub queue: Duration,
+    /// From the hand-over to the worker until the end.
+    pub wall: Duration,
+    /// CPU time of the worker.
+    pub cpu: Duration,
+    /// Tool calls that were sent.
+    pub tool_calls: u64,
+    /// Bytes of output.
+    pub output_bytes: u64,
+    /// The most memory that was resident in the worker at once, in bytes, shared pages included.
+    pub memory_bytes: u64,
+}
+
+impl From<wire::Usage> for Usage {
+    fn from(usage: wire::Usage) -> Self {
+        Self {
+            queue: Duration::from_micros(usage.queue_us),
+            wall: Duration::from_micros(usage.wall_us),
+            cpu: Duration::from_micros(usage.cpu_us),
+            tool_calls: usage.tool_calls,
+            output_bytes: usage.output_bytes,
+            memory_bytes: usage.memory_bytes,
+        }
+    }
+}
+
+/// Something that an author should know, although the code ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// One of [`relay_proto::code::warning`], or what a newer relay sends.
+    pub code: String,
+    /// What was noticed.
+    pub message: String,
+}
+
+impl From<wire::Warning> for Warning {
+    fn from(warning: wire::Warning) -> Self {
+        Self { code: warning.code, message: warning.message }
+    }
+}
+
+/// What came of an execution that succeeded.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The returned value, as UTF-8 JSON.
+    pub json: Bytes,
+    /// What the code printed.
+    pub output: Vec<OutputItem>,
+    /// What was noticed.
+    pub warnings: Vec<Warning>,
+    /// What was used.
+    pub usage: Usage,
+}
+
+impl Outcome {
+    /// The returned value.
+    ///
+    /// # Errors
+    /// It is not a `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        Ok(serde_json::from_slice(&self.json)?)
+    }
+
+    /// The returned value, whatever it is.
+    ///
+    /// # Errors
+    /// The relay sent what is no JSON.
+    pub fn value(&self) -> Result<serde_json::Value, Error> {
+        self.parse()
+    }
+}
+
+/// A session with a relay. Clones share it; it ends when the last is dropped.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    welcome: Arc<wire::Welcome>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("session", &self.welcome.session_id).field("relay", &self.welcome.relay).finish()
+    }
+}
+
+impl Client {
+    /// Connects and announces the tools.
+    ///
+    /// # Errors
+    /// No relay answers at the address, or it refuses the token.
+    pub async fn connect(config: ClientConfig, tools: Tools) -> Result<Self, Error> {
+        let (shared, welcome) = connection::connect(&config, tools).await?;
+        Ok(Self { shared, welcome: Arc::new(welcome) })
+    }
+
+    /// The limits that an execution has here unless it asks for less, as far as this version knows them.
+    pub fn limits(&self) -> LimitOverrides {
+        let mut limits = LimitOverrides::default();
+        for (name, value) in &self.welcome.limits {
+            if let Ok(name) = name.parse() {
+                limits.set(name, *value);
+            }
+        }
+        limits
+    }
+
+    /// What the relay had to say about the token.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.welcome.warnings.iter().cloned().map(Into::into).collect()
+    }
+
+    /// Sends code and waits for what comes of it.
+    ///
+    /// # Errors
+    /// The code failed, hit a limit, or the session ended.
+    pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
+        self.execute(request).await?.await
+    }
+
+    /// Sends code. The execution runs until it ends or what is returned here is dropped.
+    ///
+    /// # Errors
+    /// The session is over.
+    pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+        let budget = self.budget(&request.limits);
+        let lost = |reason: String| Box::new(ExecutionError::new(ErrorCode::SessionLost, reason));
+        let opened = self.shared.ledger.open(budget).map_err(lost)?;
+        // From here on, dropping it cancels.
+        let execution = Execution {
+            id: opened.id,
+            shared: Arc::clone(&self.shared),
+            events: Some(opened.events),
+            outcome: opened.outcome,
+        };
+        let execute = wire::Execute {
+            code: request.code,
+            execution_id: execution.id.as_str().to_owned(),
+            limits: request.limits.to_wire(),
+            bindings: request.bindings,
+            input: request.input,
+            ..wire::Execute::default()
+        };
+        let message = Payload::Execute(execute);
+        let size = frame::payload_len(&message);
+        if let Some(cap) = frame::cap(message.kind().0)
+            && size > cap.bytes
+        {
+            let text = format!("the code and its input have {size} bytes; at most {} can be sent", cap.bytes);
+            return Err(Box::new(ExecutionError::new(ErrorCode::InvalidInput, text)).into());
+        }
+        if self.shared.outbound.send(message).await.is_err() {
+            return Err(lost("the session is over".into()).into());
+        }
+        Ok(execution)
+    }
+
+    /// What the relay may call in an execution with these limits: we count it too.
+    fn budget(&self, asked: &LimitOverrides) -> Budget {
+        let ours = Limits::maxima();
+        let granted = |name: LimitName| {
+            let session = self.welcome.limits.get(name.as_str()).copied().unwrap_or_else(|| ours.get(name));
+            session.min(ours.get(name)).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
+        };
+        Budget {
+            tool_calls: granted(LimitName::ToolCalls),
+            in_flight: usize::try_from(granted(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// A running execution: a future of its outcome. Dropping it cancels the execution.
+#[derive(Debug)]
+#[must_use = "dropping an execution cancels it"]
+pub struct Execution {
+    id: ExecutionId,
+    shared: Arc<Shared>,
+    events: Option<broadcast::Receiver<crate::event::Event>>,
+    outcome: oneshot::Receiver<Ended>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+impl Execution {
+    /// The id, which is in every event and log of this execution.
+    pub fn id(&self) -> &ExecutionId {
+        &self.id
+    }
+
+    /// What happens in it, from the start. It can be taken once.
+    pub fn events(&mut self) -> Option<EventStream> {
+        self.events.take().map(EventStream)
+    }
+}
+
+impl Future for Execution {
+    type Output = Result<Outcome, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = ready!(Pin::new(&mut self.outcome).poll(cx));
+        let Ok(Ended { result, output }) = ended else {
+            // The ledger always says how an execution ended; it is gone only with the whole session.
+            let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
+            return Poll::Ready(Err(Box::new(error).into()));
+        };
+        Poll::Ready(match result {
+            Ok(result) => Ok(Outcome {
+                json: if result.data.is_empty() { Bytes::from_static(b"null") } else { result.data },
+                output,
+                warnings: result.warnings.into_iter().map(Into::into).collect(),
+                usage: result.usage.unwrap_or_default().into(),
+            }),
+            Err(error) => Err(Box::new(ExecutionError { output, ..error }).into()),
+        })
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        if !self.shared.ledger.is_open(&self.id) {
+            return;
+        }
+        self.shared.ledger.end(&self.id, Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")));
+        let cancel = Payload::Cancel(wire::Cancel {
+            execution_id: self.id.as_str().to_owned(),
+            reason: "the host dropped it".into(),
+            ..wire::Cancel::default()
+        });
+        if let Err(tokio::sync::mpsc::error::TrySendError::Full(cancel)) = self.shared.outbound.try_send(cancel)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let shared = Arc::clone(&self.shared);
+            runtime.spawn(async move { shared.outbound.send(cancel).await });
+        }
+    }
+}
+
+impl Error {
+    /// The code of an execution's error.
+    pub fn code(&self) -> Option<&Code> {
+        match self {
+            Self::Execution(error) => Some(&error.code),
+            _ => None,
+        }
+    }
+}

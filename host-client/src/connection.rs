@@ -1,0 +1,302 @@
+//! One WebSocket to a relay: messages in, messages out, heartbeat. It ends for both directions at once.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use http::{StatusCode, Uri, header};
+use relay_proto::wire::message::Payload;
+use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
+
+use crate::client::ClientConfig;
+use crate::dispatch;
+use crate::error::{Error, ExecutionError};
+use crate::ledger::Ledger;
+use crate::tools::Tools;
+
+/// How many messages wait to be written.
+const MESSAGES: usize = 256;
+/// The most bytes that a text of the relay adds to an error of ours.
+const MAX_REASON_BYTES: usize = 200;
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// What both directions share with the client.
+pub(crate) struct Shared {
+    pub(crate) tools: Tools,
+    pub(crate) ledger: Ledger,
+    pub(crate) outbound: mpsc::Sender<Payload>,
+    received: AtomicU64,
+}
+
+/// Connects, says hello, and takes messages from then on in a task of its own.
+pub(crate) async fn connect(config: &ClientConfig, tools: Tools) -> Result<(Arc<Shared>, wire::Welcome), Error> {
+    let connected = tokio::time::timeout(config.connect_timeout, open(config, &tools)).await;
+    let (socket, welcome) = connected.unwrap_or_else(|_| {
+        let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        Err(Error::Unreachable { url: config.url.clone(), error })
+    })?;
+    let (outbound, queue) = mpsc::channel(MESSAGES);
+    let shared = Arc::new(Shared { tools, ledger: Ledger::default(), outbound, received: AtomicU64::new(1) });
+    let weak = Arc::downgrade(&shared);
+    let heartbeat = config.heartbeat;
+    tokio::spawn(async move {
+        let (sink, stream) = socket.split();
+        let heard = Heard { start: Instant::now(), at_ms: AtomicU64::new(0) };
+        let reason = tokio::select! {
+            reason = read(stream, &weak, &heard) => reason,
+            reason = write(sink, queue, &weak, &heard, heartbeat) => reason,
+        };
+        if let Some(shared) = weak.upgrade() {
+            tracing::debug!(reason, "the session is over");
+            shared.ledger.lose(&reason);
+        }
+    });
+    Ok((shared, welcome))
+}
+
+/// The TCP connection, the WebSocket, hello and welcome.
+async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Welcome), Error> {
+    let address = |reason: &str| Error::Address { url: config.url.clone(), reason: reason.to_owned() };
+    let uri: Uri = config.url.parse().map_err(|_| address("it is no address"))?;
+    match uri.scheme_str() {
+        Some("ws") => {}
+        Some("wss") => return Err(address("wss:// is not supported yet")),
+        _ => return Err(address("it has to begin with ws://")),
+    }
+    let host = uri.host().ok_or_else(|| address("it names no host"))?.trim_matches(['[', ']']).to_owned();
+    let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if !is_loopback && !config.allow_plain_remote {
+        return Err(address("ws:// would send the token in the clear; it is for loopback only, unless allowed"));
+    }
+    let mut request = config.url.as_str().into_client_request().map_err(|error| address(&error.to_string()))?;
+    let bearer = format!("Bearer {}", config.token).parse().map_err(|_| address("the token is not usable in a header"))?;
+    request.headers_mut().insert(header::AUTHORIZATION, bearer);
+
+    let unreachable = |error| Error::Unreachable { url: config.url.clone(), error };
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(unreachable)?;
+    // Small frames have to leave at once.
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let limits = WebSocketConfig::default()
+        .read_buffer_size(32 << 10)
+        .write_buffer_size(64 << 10)
+        .max_write_buffer_size(4 * frame::MAX_FRAME_BYTES)
+        .max_message_size(Some(frame::MAX_FRAME_BYTES))
+        .max_frame_size(Some(frame::MAX_FRAME_BYTES));
+    let opened = tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await;
+    let (mut socket, _response) = opened.map_err(|error| match error {
+        WebSocketError::Http(response) if response.status() == StatusCode::UNAUTHORIZED => Error::Unauthenticated,
+        WebSocketError::Http(response) => Error::Refused(format!("HTTP status {}", response.status())),
+        WebSocketError::Io(error) => unreachable(error),
+        error => Error::Refused(error.to_string()),
+    })?;
+    let hello = wire::Message { sequence: 1, ..Payload::Hello(hello(config, tools)).into() };
+    let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
+    sent.map_err(|error| Error::Refused(error.to_string()))?;
+    let welcome = welcome(&mut socket).await.map_err(Error::Refused)?;
+    Ok((socket, welcome))
+}
+
+fn hello(config: &ClientConfig, tools: &Tools) -> wire::Hello {
+    let tools = tools.specs().map(|spec| wire::Tool {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        input_schema: spec.input_schema.to_string().into(),
+        output_schema: spec.output_schema.as_ref().map(ToString::to_string).unwrap_or_default().into(),
+    });
+    wire::Hello {
+        protocol_version: PROTOCOL_VERSION,
+        features: Vec::new(),
+        tools: tools.collect(),
+        client: config.name.clone(),
+    }
+}
+
+async fn welcome(socket: &mut Socket) -> Result<wire::Welcome, String> {
+    loop {
+        let frame = match socket.next().await {
+            Some(Ok(Message::Binary(frame))) => frame,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+            Some(Ok(Message::Close(Some(close)))) => return Err(format!("it closed: {}", short(&close.reason))),
+            Some(Ok(_)) | None => return Err("it closed before welcome".into()),
+            Some(Err(error)) => return Err(error.to_string()),
+        };
+        let message = frame::decode(frame).map_err(|error| error.to_string())?;
+        return match message.payload {
+            Some(Payload::Welcome(welcome)) if message.sequence == 1 => Ok(welcome),
+            Some(Payload::Error(error)) => Err(short(&error.error).to_owned()),
+            _ => Err("its first message is no welcome".into()),
+        };
+    }
+}
+
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_REASON_BYTES)]
+}
+
+/// When the relay was last heard.
+struct Heard {
+    start: Instant,
+    at_ms: AtomicU64,
+}
+
+impl Heard {
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+type WeakShared = std::sync::Weak<Shared>;
+
+/// Takes messages until the session is over; gives the reason.
+async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Heard) -> String {
+    loop {
+        let message = match stream.next().await {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => return format!("the connection to the relay was lost: {error}"),
+            None => return "the connection to the relay was lost".into(),
+        };
+        heard.at_ms.store(heard.elapsed_ms(), Ordering::Relaxed);
+        let frame = match message {
+            Message::Binary(frame) => frame,
+            Message::Close(Some(close)) => return format!("the relay closed the session: {}", short(&close.reason)),
+            Message::Close(None) => return "the relay closed the session".into(),
+            Message::Ping(_) | Message::Pong(_) => continue,
+            Message::Text(_) | Message::Frame(_) => return "the relay sent what is not of the protocol".into(),
+        };
+        let Some(shared) = shared.upgrade() else { return "the client is gone".into() };
+        let message = match frame::decode(frame) {
+            Ok(message) => message,
+            Err(error) => return format!("the relay sent what is not of the protocol: {error}"),
+        };
+        if let Err(reason) = handle(&shared, message) {
+            return format!("the relay broke the protocol: {reason}");
+        }
+    }
+}
+
+/// What one message means.
+fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
+    let Some(payload) = message.payload else { return Ok(()) };
+    let expected = shared.received.fetch_add(1, Ordering::Relaxed) + 1;
+    if message.sequence != expected {
+        return Err(format!("message {} came in the place of {expected}", message.sequence));
+    }
+    let execution = |id: String| ExecutionId::try_from(id).map_err(|error| error.to_string());
+    match payload {
+        Payload::ToolCall(call) => start_call(shared, call),
+        Payload::Result(mut result) => {
+            let id = execution(std::mem::take(&mut result.execution_id))?;
+            shared.ledger.end(&id, Ok(result));
+            Ok(())
+        }
+        Payload::Error(error) if error.execution_id.is_empty() => Err(short(&error.error).to_owned()),
+        Payload::Error(mut error) => {
+            let id = execution(std::mem::take(&mut error.execution_id))?;
+            shared.ledger.end(&id, Err(ExecutionError::from(error)));
+            Ok(())
+        }
+        Payload::Output(output) => {
+            shared.ledger.output(&execution(output.execution_id)?, output.items);
+            Ok(())
+        }
+        Payload::Cancel(cancel) => {
+            let id = relay_proto::CallId::try_from(cancel.call_id.as_str()).map_err(|error| error.to_string())?;
+            shared.ledger.cancel_call(id, &execution(cancel.execution_id)?);
+            Ok(())
+        }
+        Payload::Ping(wire::Ping { id }) => {
+            // A relay that asks faster than it reads goes without an answer.
+            let _ = shared.outbound.try_send(Payload::Pong(wire::Pong { id }));
+            Ok(())
+        }
+        Payload::Pong(_) => Ok(()),
+        other => Err(format!("a {} message is not expected here", other.kind().1)),
+    }
+}
+
+fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> {
+    let id = dispatch::call_id(&call).ok_or("a tool call has no usable id")?;
+    let execution = ExecutionId::try_from(call.execution_id.clone()).map_err(|error| error.to_string())?;
+    let permit = match shared.ledger.enter(id, &execution) {
+        Ok(permit) => permit,
+        Err(refused) => {
+            if let Some(answer) = dispatch::refusal(call, refused) {
+                // Refusals come only from a relay that breaks its word; it may wait for them in vain.
+                let _ = shared.outbound.try_send(Payload::ToolResult(answer));
+            }
+            return Ok(());
+        }
+    };
+    let task = {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            if let Some(answer) = dispatch::dispatch(&shared.tools, &shared.ledger, permit, call).await {
+                // Nobody is left to hear it when this fails.
+                let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
+            }
+        })
+    };
+    shared.ledger.set_abort(id, &execution, task.abort_handle());
+    Ok(())
+}
+
+/// Writes what is queued, together what came together, and pings; gives the reason when it ends.
+async fn write(
+    mut sink: SplitSink<Socket, Message>,
+    mut queue: mpsc::Receiver<Payload>,
+    shared: &WeakShared,
+    heard: &Heard,
+    heartbeat: Duration,
+) -> String {
+    let patience = heartbeat * 3;
+    // Hello was the first.
+    let mut sequence = 1;
+    let mut frame = |payload: Payload| {
+        sequence += 1;
+        let acknowledged = shared.upgrade().map_or(0, |shared| shared.received.load(Ordering::Relaxed));
+        Message::Binary(frame::encode(&wire::Message { sequence, acknowledged, ..payload.into() }))
+    };
+    let mut beat = tokio::time::interval(heartbeat);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let first = tokio::select! {
+            biased;
+            payload = queue.recv() => match payload {
+                Some(payload) => frame(payload),
+                None => {
+                    let _ = tokio::time::timeout(patience, sink.close()).await;
+                    return "the client is gone".into();
+                }
+            },
+            _ = beat.tick() => {
+                let silence = heard.elapsed_ms().saturating_sub(heard.at_ms.load(Ordering::Relaxed));
+                if Duration::from_millis(silence) > patience {
+                    return format!("the relay was silent for {silence} ms");
+                }
+                Message::Ping(bytes::Bytes::new())
+            }
+        };
+        let written = async {
+            sink.feed(first).await?;
+            while let Ok(payload) = queue.try_recv() {
+                sink.feed(frame(payload)).await?;
+            }
+            sink.flush().await
+        };
+        match tokio::time::timeout(patience, written).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return format!("the connection to the relay was lost: {error}"),
+            Err(_elapsed) => return "the relay takes no more messages".into(),
+        }
+    }
+}

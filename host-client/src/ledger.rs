@@ -1,0 +1,244 @@
+//! Which executions and calls there are. A relay can call only within what was asked of it: a known execution, a fresh
+//! id, its budget. The same id never runs twice; its first answer is given again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use relay_proto::{CallId, ErrorCode, ExecutionId, wire};
+use tokio::sync::{broadcast, oneshot};
+use tokio::task::AbortHandle;
+
+use crate::error::ExecutionError;
+use crate::event::{self, Event, OutputItem};
+
+/// How many bytes of given answers are kept in case they are asked for again.
+const KEPT_ANSWER_BYTES: usize = 4 << 20;
+/// The most output of one execution that is kept, whatever the relay sends.
+const KEPT_OUTPUT_BYTES: usize = 8 << 20;
+
+/// All executions of one client.
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    executions: HashMap<ExecutionId, Entry>,
+    next: u64,
+    lost: Option<String>,
+}
+
+struct Entry {
+    budget: Budget,
+    calls: HashMap<CallId, CallState>,
+    in_flight: usize,
+    answers: VecDeque<(CallId, usize)>,
+    answer_bytes: usize,
+    output: Vec<OutputItem>,
+    output_bytes: usize,
+    events: broadcast::Sender<Event>,
+    outcome: oneshot::Sender<Ended>,
+}
+
+/// What an execution may call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    pub(crate) tool_calls: u64,
+    pub(crate) in_flight: usize,
+}
+
+enum CallState {
+    Running(Option<AbortHandle>),
+    Answered(wire::ToolResult),
+    /// It was answered, and the answer was too large to keep.
+    Forgotten,
+}
+
+/// How an execution ended, with what it had printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) result: Result<wire::Result, ExecutionError>,
+    pub(crate) output: Vec<OutputItem>,
+}
+
+/// What a new execution is followed by.
+pub(crate) struct Opened {
+    pub(crate) id: ExecutionId,
+    pub(crate) events: broadcast::Receiver<Event>,
+    pub(crate) outcome: oneshot::Receiver<Ended>,
+}
+
+/// Proof that a call belongs to a running execution, is within its budget, and was not seen before.
+pub(crate) struct LedgerPermit {
+    pub(crate) id: CallId,
+    pub(crate) execution: ExecutionId,
+    pub(crate) events: broadcast::Sender<Event>,
+}
+
+/// Why a call does not run.
+pub(crate) enum Refused {
+    /// Seen before: this is its answer.
+    Answered(wire::ToolResult),
+    /// Seen before, and still running: its answer will come.
+    Running,
+    /// Not allowed, for a reason that the code may read.
+    Failed(ErrorCode, String),
+}
+
+impl Ledger {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens an execution.
+    ///
+    /// # Errors
+    /// The session is over; the text says why.
+    pub(crate) fn open(&self, budget: Budget) -> Result<Opened, String> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.lost {
+            return Err(reason.clone());
+        }
+        state.next += 1;
+        let id = ExecutionId::from(state.next);
+        let (events, receiver) = broadcast::channel(event::KEPT);
+        let (sender, outcome) = oneshot::channel();
+        let entry = Entry {
+            budget,
+            calls: HashMap::new(),
+            in_flight: 0,
+            answers: VecDeque::new(),
+            answer_bytes: 0,
+            output: Vec::new(),
+            output_bytes: 0,
+            events,
+            outcome: sender,
+        };
+        state.executions.insert(id.clone(), entry);
+        Ok(Opened { id, events: receiver, outcome })
+    }
+
+    /// Enters a call.
+    pub(crate) fn enter(&self, id: CallId, execution: &ExecutionId) -> Result<LedgerPermit, Refused> {
+        let mut state = self.lock();
+        let Some(entry) = state.executions.get_mut(execution) else {
+            return Err(Refused::Failed(ErrorCode::Cancelled, "the execution has ended".into()));
+        };
+        match entry.calls.get(&id) {
+            None => {}
+            Some(CallState::Running(_)) => return Err(Refused::Running),
+            Some(CallState::Answered(answer)) => return Err(Refused::Answered(answer.clone())),
+            Some(CallState::Forgotten) => {
+                let message = "the call ran before; its answer is not kept any more".to_owned();
+                return Err(Refused::Failed(ErrorCode::OutcomeUnknown, message));
+            }
+        }
+        if entry.calls.len() as u64 >= entry.budget.tool_calls || entry.in_flight >= entry.budget.in_flight {
+            let message = "the execution has used up the tool calls that it was given".to_owned();
+            return Err(Refused::Failed(ErrorCode::ToolCallLimit, message));
+        }
+        entry.calls.insert(id, CallState::Running(None));
+        entry.in_flight += 1;
+        Ok(LedgerPermit { id, execution: execution.clone(), events: entry.events.clone() })
+    }
+
+    /// Notes how a running call can be stopped.
+    pub(crate) fn set_abort(&self, id: CallId, execution: &ExecutionId, abort: AbortHandle) {
+        let mut state = self.lock();
+        let call = state.executions.get_mut(execution).and_then(|entry| entry.calls.get_mut(&id));
+        match call {
+            Some(CallState::Running(slot)) => *slot = Some(abort),
+            Some(_) => {}
+            // The execution ended before the call began in earnest.
+            None => abort.abort(),
+        }
+    }
+
+    /// Notes a call's answer. Gives `false` when nobody waits for it any more.
+    #[must_use]
+    pub(crate) fn answer(&self, permit: &LedgerPermit, answer: &wire::ToolResult) -> bool {
+        let mut state = self.lock();
+        let Some(entry) = state.executions.get_mut(&permit.execution) else { return false };
+        let bytes = answer.result.len() + answer.error.len();
+        let kept = if bytes <= KEPT_ANSWER_BYTES { CallState::Answered(answer.clone()) } else { CallState::Forgotten };
+        let Some(call @ CallState::Running(_)) = entry.calls.get_mut(&permit.id) else { return false };
+        let keeps = matches!(kept, CallState::Answered(_));
+        *call = kept;
+        entry.in_flight -= 1;
+        if keeps {
+            entry.answers.push_back((permit.id, bytes));
+            entry.answer_bytes += bytes;
+        }
+        while entry.answer_bytes > KEPT_ANSWER_BYTES
+            && let Some((oldest, bytes)) = entry.answers.pop_front()
+        {
+            entry.answer_bytes -= bytes;
+            entry.calls.insert(oldest, CallState::Forgotten);
+        }
+        true
+    }
+
+    /// Stops a call that the relay gave up. Its answer is not wanted any more.
+    pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
+        let mut state = self.lock();
+        let Some(entry) = state.executions.get_mut(execution) else { return };
+        if let Some(call @ CallState::Running(_)) = entry.calls.get_mut(&id) {
+            if let CallState::Running(Some(abort)) = std::mem::replace(call, CallState::Forgotten) {
+                abort.abort();
+            }
+            entry.in_flight -= 1;
+        }
+    }
+
+    /// Takes output. What is more than any limit allows is dropped.
+    pub(crate) fn output(&self, execution: &ExecutionId, items: Vec<wire::OutputItem>) {
+        let mut state = self.lock();
+        let Some(entry) = state.executions.get_mut(execution) else { return };
+        for item in items.into_iter().map(OutputItem::from) {
+            entry.output_bytes += item.text.len();
+            if entry.output_bytes > KEPT_OUTPUT_BYTES {
+                return;
+            }
+            // Nobody has to watch.
+            let _ = entry.events.send(Event::Output(item.clone()));
+            entry.output.push(item);
+        }
+    }
+
+    /// Ends an execution: whoever waits for it gets the outcome, and its calls are stopped.
+    pub(crate) fn end(&self, execution: &ExecutionId, result: Result<wire::Result, ExecutionError>) {
+        let entry = self.lock().executions.remove(execution);
+        if let Some(entry) = entry {
+            entry.end(result);
+        }
+    }
+
+    /// Ends everything: the session is over.
+    pub(crate) fn lose(&self, reason: &str) {
+        let entries: Vec<_> = {
+            let mut state = self.lock();
+            state.lost.get_or_insert_with(|| reason.to_owned());
+            state.executions.drain().map(|(_, entry)| entry).collect()
+        };
+        for entry in entries {
+            entry.end(Err(ExecutionError::new(ErrorCode::SessionLost, reason)));
+        }
+    }
+
+    /// Whether an execution runs.
+    pub(crate) fn is_open(&self, execution: &ExecutionId) -> bool {
+        self.lock().executions.contains_key(execution)
+    }
+}
+
+impl Entry {
+    fn end(self, result: Result<wire::Result, ExecutionError>) {
+        for call in self.calls.into_values() {
+            if let CallState::Running(Some(abort)) = call {
+                abort.abort();
+            }
+        }
+        // Nobody has to wait for it.
+        let _ = self.outcome.send(Ended { result, output: self.output });
+    }
+}
