@@ -18,6 +18,9 @@ struct Args {
     /// The image of the relay, to print its size
     #[arg(long)]
     image_bytes: Option<u64>,
+    /// Measure only sequential calls, with everything on one processor
+    #[arg(long, hide = true)]
+    one_processor: bool,
     /// The relay's binary, if not the one beside this program
     #[arg(long)]
     relay: Option<PathBuf>,
@@ -28,13 +31,29 @@ fn main() -> anyhow::Result<()> {
         return tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(echo::serve());
     }
     let args = Args::parse();
+    if args.one_processor {
+        // Before any thread or child exists, so that all inherit it.
+        let mut only = rustix::thread::CpuSet::new();
+        only.set(0);
+        rustix::thread::sched_setaffinity(None, &only)?;
+    }
     let relay = args.relay.unwrap_or_else(host_client::local::find_binary);
     // A thread for each core, as an application would have them.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let scale = if args.quick { 10 } else { 1 };
     let mut table = report::Table::new();
-    runtime.block_on(measure::all(&relay, scale, args.image_bytes, &mut table))?;
-    table.print();
+    // In a task, as in an application: what is polled by `block_on` itself is woken across threads.
+    let measured = runtime.spawn(async move {
+        if args.one_processor {
+            measure::sequential_calls_alone(&relay, scale).await?;
+            return Ok(None);
+        }
+        measure::all(&relay, scale, args.image_bytes, &mut table).await?;
+        anyhow::Ok(Some(table))
+    });
+    if let Some(table) = runtime.block_on(measured)?? {
+        table.print();
+    }
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(())
 }

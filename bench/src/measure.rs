@@ -40,7 +40,7 @@ async fn relay(binary: &Path, arguments: &[&str]) -> anyhow::Result<(LocalRelay,
 pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: &mut Table) -> anyhow::Result<()> {
     let (relay, client) = self::relay(binary, &[]).await?;
     executions(&client, scale, table).await?;
-    sequential_calls(&client, scale, table).await?;
+    sequential_calls(binary, &client, scale, table).await?;
     parallel_calls(&client, scale, table).await?;
     endless_loops(&client, scale, table).await?;
     memory(&relay, &client, table).await?;
@@ -102,21 +102,27 @@ async fn executions(client: &Client, scale: usize, table: &mut Table) -> anyhow:
     Ok(())
 }
 
-/// The time of one call as the code sees it, from a loop of many, beside the time of a raw echo.
-async fn sequential_calls(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+/// One sequential call, the raw echo beside it, and their ratio.
+struct Sequential {
+    call: Duration,
+    echo: Duration,
+    ratio: f64,
+}
+
+/// The time of one call, from a loop of many, and that of a raw echo of as many bytes, in turns.
+async fn measure_sequential(client: &Client, scale: usize) -> anyhow::Result<Sequential> {
     let calls = 500;
-    let code = "const n = JSON.parse(read_input()); const t = Date.now(); \
-        for (let i = 0; i < n; i++) await mcp.call('bench.echo', {n: i}); return Date.now() - t";
+    let code = "const n = Number(read_input()); for (let i = 0; i < n; i++) await mcp.call('bench.echo', {n: i})";
     let mut echo = Echo::start().await?;
-    // A tool_call frame with these names and numbers has about so many bytes, its answer a third of it.
+    // A tool_call frame with these names and numbers has about so many bytes, and its answer fewer.
     let bytes = 64;
     let (mut ours, mut floor, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..20.max(scale) / scale {
-        let mut round_trips = Vec::new();
+        let started = Instant::now();
         for _ in 0..calls {
-            round_trips.push(echo.round_trip(bytes).await?);
+            echo.round_trip(bytes).await?;
         }
-        let round_trip: Duration = round_trips.iter().sum::<Duration>() / calls;
+        let round_trip = started.elapsed() / calls;
         let started = Instant::now();
         client.run(ExecuteRequest::new(code).io(calls.to_string())).await?;
         let call = started.elapsed() / calls;
@@ -125,10 +131,39 @@ async fn sequential_calls(client: &Client, scale: usize, table: &mut Table) -> a
         floor.push(round_trip);
     }
     ratios.sort_by(f64::total_cmp);
-    let (ours, floor) = (Times::new(ours).median(), Times::new(floor).median());
-    table.note("one sequential tool call", format!("{:.0} µs", micros(ours)));
-    table.note("a raw WebSocket echo beside it", format!("{:.0} µs", micros(floor)));
-    table.at_most("one sequential tool call / raw echo", ratios[ratios.len() / 2], 3.0, "×");
+    let ratio = ratios[ratios.len() / 2];
+    Ok(Sequential { call: Times::new(ours).median(), echo: Times::new(floor).median(), ratio })
+}
+
+/// The same with everything on one processor, in a process of its own: a round trip between processes costs several
+/// times more when it wakes another processor, and which of both it does is the scheduler's whim.
+pub(crate) async fn sequential_calls_alone(binary: &Path, scale: usize) -> anyhow::Result<()> {
+    let (_relay, client) = relay(binary, &[]).await?;
+    let Sequential { call, echo, ratio } = measure_sequential(&client, scale).await?;
+    print_line(&format!("{} {} {ratio}", micros(call), micros(echo)));
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
+fn print_line(line: &str) {
+    println!("{line}");
+}
+
+async fn sequential_calls(binary: &Path, client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let Sequential { call, echo, ratio } = measure_sequential(client, scale).await?;
+    let (call, echo) = (micros(call), micros(echo));
+    table.note("one sequential tool call / raw echo, as scheduled", format!("{call:.0} / {echo:.0} µs = {ratio:.1} ×"));
+    let mut command = tokio::process::Command::new(std::env::current_exe()?);
+    command.arg("--one-processor").arg("--relay").arg(binary);
+    if scale > 1 {
+        command.arg("--quick");
+    }
+    let output = command.stderr(std::process::Stdio::inherit()).output().await?;
+    let text = String::from_utf8(output.stdout)?;
+    let figures = text.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+    let [call, echo, ratio] = figures[..] else { anyhow::bail!("no figures from --one-processor") };
+    table.note("the same, all on one processor", format!("{call:.0} / {echo:.0} µs"));
+    table.at_most("one sequential tool call / raw echo, same placement", ratio, 3.0, "×");
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{FutureExt, SinkExt, StreamExt};
 use http::{StatusCode, Uri, header};
 use relay_proto::wire::message::Payload;
 use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
@@ -237,15 +237,21 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
             return Ok(());
         }
     };
-    let task = {
+    let answering = {
         let shared = Arc::clone(shared);
-        tokio::spawn(async move {
+        async move {
             if let Some(answer) = dispatch::dispatch(&shared.tools, &shared.ledger, permit, call).await {
                 // Nobody is left to hear it when this fails.
                 let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
             }
-        })
+        }
     };
+    let mut answering = Box::pin(answering);
+    // A tool that answers at once, and nothing else to do: the answer goes out without a detour over another thread.
+    if shared.ledger.is_only_call(id, &execution) && answering.as_mut().now_or_never().is_some() {
+        return Ok(());
+    }
+    let task = tokio::spawn(answering);
     shared.ledger.set_abort(id, &execution, task.abort_handle());
     Ok(())
 }

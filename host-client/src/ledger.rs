@@ -142,6 +142,13 @@ impl Ledger {
         Ok(LedgerPermit { id, execution: execution.clone(), events: entry.events.clone() })
     }
 
+    /// Whether this call is the only one that runs, in the only execution.
+    pub(crate) fn is_only_call(&self, id: CallId, execution: &ExecutionId) -> bool {
+        let state = self.lock();
+        let entry = state.executions.get(execution).filter(|_| state.executions.len() == 1);
+        entry.is_some_and(|entry| entry.in_flight == 1 && matches!(entry.calls.get(&id), Some(CallState::Running(_))))
+    }
+
     /// Notes how a running call can be stopped.
     pub(crate) fn set_abort(&self, id: CallId, execution: &ExecutionId, abort: AbortHandle) {
         let mut state = self.lock();

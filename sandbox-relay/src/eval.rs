@@ -108,7 +108,8 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let request = ExecutionRequest { source: request.source, input: request.input, bindings, limits };
     // The sender is kept: while it lives, nobody has cancelled.
     let (_commands, receiver) = mpsc::channel(1);
-    execution::run(worker, request, receiver, sink).await.result.map(drop)
+    let (outcome, _worker) = execution::run(worker, request, receiver, sink).await;
+    outcome.result.map(drop)
 }
 
 /// Collects what is emitted. There is no tool.

@@ -171,26 +171,34 @@ impl ExecutionError {
     }
 }
 
-/// Runs a script in a worker until it ends, by itself or at a limit. The worker is gone afterwards.
+/// Runs a script in a worker until it ends, by itself or at a limit. Gives the worker back: it is of no use any more, but
+/// ending it can wait until the outcome is on its way.
 pub(crate) async fn run(
     mut worker: Worker,
     request: ExecutionRequest,
     mut commands: mpsc::Receiver<Command>,
     sink: &mut impl EventSink,
-) -> Outcome {
-    let streams = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|socket| {
+) -> (Outcome, Worker) {
+    let begun = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|mut socket| {
         worker.limit_memory(request.limits.get(LimitName::MemoryBytes))?;
-        tokio::net::UnixStream::from_std(socket)
+        let mut first = BytesMut::new();
+        put_instruction(start(&request), &mut first);
+        // The worker has it before the runtime knows the socket; what is too long for the socket's buffer follows.
+        match io::Write::write(&mut socket, &first) {
+            Ok(written) => bytes::Buf::advance(&mut first, written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        Ok((tokio::net::UnixStream::from_std(socket)?.into_split(), first))
     });
-    let (reader, writer) = match streams {
-        Ok(stream) => stream.into_split(),
+    let ((reader, writer), first) = match begun {
+        Ok(begun) => begun,
         Err(error) => {
             let result = Err(ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was lost: {error}")));
-            return Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() };
+            return (Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() }, worker);
         }
     };
-    let mut run = Run::new(worker, request.limits, writer);
-    run.writer.put(start(&request));
+    let mut run = Run::new(worker, request.limits, Writer { socket: writer, pending: first });
     drop(request);
     let mut reader = Reader { socket: reader, buffer: BytesMut::new() };
     let mut pending: Option<Event> = None;
@@ -313,12 +321,12 @@ struct Run {
 }
 
 impl Run {
-    fn new(worker: Worker, limits: Limits, socket: OwnedWriteHalf) -> Self {
+    fn new(worker: Worker, limits: Limits, writer: Writer) -> Self {
         let started = Instant::now();
         let after = |name| started + Duration::from_millis(limits.get(name));
         Self {
             cpu_before: worker.cpu_time(),
-            writer: Writer { socket, pending: BytesMut::new() },
+            writer,
             started,
             wall_deadline: after(LimitName::WallMs),
             cpu_check: after(LimitName::CpuMs),
@@ -507,7 +515,7 @@ impl Run {
         format!("used: {}", parts.join(", "))
     }
 
-    fn outcome(self, ended: Ended) -> Outcome {
+    fn outcome(self, ended: Ended) -> (Outcome, Worker) {
         let (result, warnings, memory_bytes) = match ended {
             Ended::Done(done) => (self.checked_result(done.result), done.warnings, done.memory_bytes),
             Ended::Failed(mut failed) => {
@@ -527,7 +535,7 @@ impl Run {
             memory_bytes,
         };
         let warnings = warnings.into_iter().take(16).map(|it| wire::Warning { code: it.code, message: short(it.message) });
-        Outcome { result, usage, warnings: warnings.collect() }
+        (Outcome { result, usage, warnings: warnings.collect() }, self.worker)
     }
 
     fn checked_result(&self, result: Bytes) -> Result<Bytes, ExecutionError> {
@@ -587,6 +595,10 @@ fn settle(call: WorkerCall, outcome: Result<Bytes, CallFailure>) -> Instruction 
     Instruction::Settle(message::Settle { call: call.0, result, failure })
 }
 
+fn put_instruction(instruction: Instruction, buffer: &mut BytesMut) {
+    channel::put_frame(&message::Instruction { kind: Some(instruction) }, buffer);
+}
+
 /// What is on its way to the worker.
 struct Writer {
     socket: OwnedWriteHalf,
@@ -595,7 +607,7 @@ struct Writer {
 
 impl Writer {
     fn put(&mut self, instruction: Instruction) {
-        channel::put_frame(&message::Instruction { kind: Some(instruction) }, &mut self.pending);
+        put_instruction(instruction, &mut self.pending);
     }
 
     /// Writes what the socket has room for, which most often is everything; the rest waits for its turn.

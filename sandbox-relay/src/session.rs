@@ -1,9 +1,11 @@
 //! One host's state: what it may do, what runs for it, which calls are open. It knows messages and no transport.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
@@ -338,13 +340,26 @@ async fn run_execution(
         _ = commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
     };
     let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let mut outcome = match admitted {
-        Ok(worker) => execution::run(worker, request, commands, &mut sink).await,
-        Err(error) => Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() },
+    let (mut outcome, worker) = match admitted {
+        Ok(worker) => {
+            let (outcome, worker) = execution::run(worker, request, commands, &mut sink).await;
+            (outcome, Some(worker))
+        }
+        Err(error) => (Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() }, None),
     };
     outcome.usage.queue_us = queue_us;
     outcome.warnings.splice(0..0, clamped);
-    sink.end(outcome).await;
+    // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not read
+    // keeps no worker alive.
+    let mut ending = pin!(sink.end(outcome));
+    if ending.as_mut().now_or_never().is_none() {
+        drop(worker);
+        ending.await;
+    } else {
+        tokio::task::yield_now().await;
+        // Its place is free when it is reaped, which nobody has to wait for.
+        drop(worker);
+    }
 }
 
 /// The session's end of one execution.

@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 
 /// The messages of `worker.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated; the meaning stands in worker.proto")]
@@ -97,6 +99,12 @@ impl Port {
         loop {
             if let Some(kind) = self.try_receive()? {
                 return Ok(kind);
+            }
+            // A thread that sleeps in `read` is also woken when the relay takes what was written, for nothing.
+            let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
+            match rustix::event::poll(&mut ready, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
             }
             let read = self.socket.read(&mut self.scratch);
             match read {

@@ -34,10 +34,16 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
     }
 }
 
-/// Adds the bindings that this execution asked for.
-pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>, start: &message::Start) {
-    let global = context.global(scope);
-    if start.console {
+/// The bindings, made before the fork and given to the scripts that ask for them.
+pub(super) struct Bindings {
+    console: v8::Global<v8::Object>,
+    read_input: v8::Global<v8::Function>,
+    emit: v8::Global<v8::Function>,
+}
+
+impl Bindings {
+    /// Makes all of them, in the context in which scripts run.
+    pub(super) fn new(scope: &mut v8::PinScope<'_, '_>) -> Option<Self> {
         let console = v8::Object::new(scope);
         add_function(scope, console, "debug", debug);
         add_function(scope, console, "trace", debug);
@@ -47,15 +53,56 @@ pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, 
         add_function(scope, console, "info", info);
         add_function(scope, console, "warn", warn);
         add_function(scope, console, "error", error);
-        if let Some(key) = v8::String::new(scope, "console") {
-            global.define_own_property(scope, key.into(), console.into(), v8::PropertyAttribute::DONT_ENUM);
+        let read_input = function(scope, "read_input", read_input)?;
+        let emit = function(scope, "emit", emit)?;
+        Some(Self {
+            console: v8::Global::new(scope, console),
+            read_input: v8::Global::new(scope, read_input),
+            emit: v8::Global::new(scope, emit),
+        })
+    }
+
+    /// Adds those that this execution asked for.
+    pub(super) fn bind<'s>(
+        &self,
+        scope: &mut v8::PinScope<'s, '_>,
+        context: v8::Local<'s, v8::Context>,
+        start: &message::Start,
+    ) {
+        let global = context.global(scope);
+        if start.console {
+            let console = v8::Local::new(scope, &self.console);
+            define(scope, global, "console", console.into());
+        }
+        if start.io {
+            INPUT.set(start.input.clone());
+            let read_input = v8::Local::new(scope, &self.read_input);
+            define(scope, global, "read_input", read_input.into());
+            let emit = v8::Local::new(scope, &self.emit);
+            define(scope, global, "emit", emit.into());
         }
     }
-    if start.io {
-        INPUT.set(start.input.clone());
-        add_function(scope, global, "read_input", read_input);
-        add_function(scope, global, "emit", emit);
+}
+
+fn define<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    object: v8::Local<'s, v8::Object>,
+    name: &str,
+    value: v8::Local<'s, v8::Value>,
+) {
+    if let Some(key) = v8::String::new(scope, name) {
+        object.define_own_property(scope, key.into(), value, v8::PropertyAttribute::DONT_ENUM);
     }
+}
+
+fn function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    name: &str,
+    callback: impl v8::MapFnTo<v8::FunctionCallback>,
+) -> Option<v8::Local<'s, v8::Function>> {
+    let function = v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope)?;
+    function.set_name(v8::String::new(scope, name)?);
+    Some(function)
 }
 
 fn add_function<'s>(
@@ -64,10 +111,8 @@ fn add_function<'s>(
     name: &str,
     callback: impl v8::MapFnTo<v8::FunctionCallback>,
 ) {
-    let function = v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope);
-    if let (Some(key), Some(function)) = (v8::String::new(scope, name), function) {
-        function.set_name(key);
-        object.define_own_property(scope, key.into(), function.into(), v8::PropertyAttribute::DONT_ENUM);
+    if let Some(function) = function(scope, name, callback) {
+        define(scope, object, name, function.into());
     }
 }
 

@@ -8,6 +8,9 @@ use super::{globals, source};
 pub(super) struct Warm {
     pub(super) isolate: v8::OwnedIsolate,
     pub(super) context: v8::Global<v8::Context>,
+    pub(super) bindings: globals::Bindings,
+    /// A context in which nothing of anybody's runs: for the warm-ups.
+    pub(super) scratch: v8::Global<v8::Context>,
 }
 
 /// Touches what scripts commonly use, so that the pages are there and initialized before the fork.
@@ -25,14 +28,15 @@ const WARM_UP: &str = r#"
 const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.call('a.b', {n})));\n\
     for (const { x, ...rest } of r) { if (x > 1 && !rest) return `${x}`; }\nreturn { a: r.length, b: [/x/u, null] };";
 
-/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`. Each execution lowers that for itself.
-pub(super) fn warm(heap_bytes: usize) -> Warm {
+/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`. Each execution lowers that for itself. Nothing
+/// comes of it when V8 cannot make its own objects.
+pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
     start_v8();
     let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
     let mut isolate = v8::Isolate::new(params);
     isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
     isolate.set_capture_stack_trace_for_uncaught_exceptions(false, 0);
-    let context = {
+    let (context, bindings, scratch) = {
         v8::scope!(let scope, &mut isolate);
         let context = v8::Context::new(scope, v8::ContextOptions::default());
         context.set_allow_generation_from_strings(false);
@@ -47,11 +51,11 @@ pub(super) fn warm(heap_bytes: usize) -> Warm {
             scope.perform_microtask_checkpoint();
         }
         globals::install(scope, context);
-        v8::Global::new(scope, context)
+        (v8::Global::new(scope, context), globals::Bindings::new(scope)?, v8::Global::new(scope, scratch))
     };
     // Whether it parses is of no interest here; its pages are.
     drop(source::prepare(WARM_UP_SOURCE));
-    Warm { isolate, context }
+    Some(Warm { isolate, context, bindings, scratch })
 }
 
 fn start_v8() {

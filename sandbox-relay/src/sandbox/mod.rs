@@ -5,7 +5,7 @@
 //! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
 //! - [`process`]: the entry points of those processes
 //! - [`channel`]: the frames on the socket between relay and worker
-//! - `worker`: the life of a worker: lock, read the script, run it, report, exit
+//! - `worker`: the life of a worker: lock, read the script, run it, report
 //! - `jail`: the lock
 //! - `isolate`: V8 made ready ahead
 //! - `globals`: what JavaScript may see

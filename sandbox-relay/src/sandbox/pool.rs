@@ -45,6 +45,8 @@ pub struct PoolConfig {
 pub(crate) struct Pool {
     stock: tokio::sync::Mutex<mpsc::Receiver<Worker>>,
     shared: Arc<Shared>,
+    /// With how many left the stock is filled up at once.
+    low: usize,
     keeper: Option<JoinHandle<()>>,
 }
 
@@ -107,7 +109,7 @@ impl Pool {
         let keeper = std::thread::Builder::new()
             .name("worker-keeper".into())
             .spawn(move || keeper.run(spawn::spawner(backend, args, forks).as_mut()))?;
-        Ok(Self { stock: tokio::sync::Mutex::new(stock), shared, keeper: Some(keeper) })
+        Ok(Self { stock: tokio::sync::Mutex::new(stock), shared, low: config.stock / 2 + 1, keeper: Some(keeper) })
     }
 
     /// Whether a worker waits.
@@ -122,8 +124,11 @@ impl Pool {
     pub(crate) async fn take(&self) -> Result<Worker, PoolError> {
         let next = async { self.stock.lock().await.recv().await };
         let worker = tokio::time::timeout(READY_WITHIN, next).await.ok().flatten();
-        self.shared.ready.fetch_sub(usize::from(worker.is_some()), Ordering::Relaxed);
-        self.shared.wake();
+        let left = self.shared.ready.fetch_sub(usize::from(worker.is_some()), Ordering::Relaxed);
+        // A new one is made when this one ends, which is soon and out of its way; unless the stock runs low.
+        if left <= self.low || worker.is_none() {
+            self.shared.wake();
+        }
         worker.ok_or_else(|| {
             let trouble = lock(&self.shared.trouble).clone();
             PoolError(trouble.unwrap_or_else(|| "none was ready in time".into()))

@@ -66,7 +66,8 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     jail::die_with(Pid::from_raw(args.parent))?;
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     worker::prepare_process()?;
-    let warm = isolate::warm(args.heap_bytes);
+    sys::move_code_to_huge_pages()?;
+    let warm = isolate::warm(args.heap_bytes).ok_or_else(not_warm)?;
     sys::copy_all_pages_on_fork()?;
     rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
     // Each fork consumes its copy of this; the original only lends its pages.
@@ -99,8 +100,12 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
 pub fn run_worker(args: ProcessArgs) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     worker::prepare_process()?;
-    let warm = isolate::warm(args.heap_bytes);
+    let warm = isolate::warm(args.heap_bytes).ok_or_else(not_warm)?;
     worker::run(warm, socket, args.jail());
+}
+
+fn not_warm() -> io::Error {
+    io::Error::other("V8 could not be made ready")
 }
 
 /// The next worker's socket, or nothing when the relay is done.

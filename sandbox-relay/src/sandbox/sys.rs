@@ -153,3 +153,64 @@ pub(super) fn write_all(fd: RawFd, mut bytes: &[u8]) {
         }
     }
 }
+
+/// Moves this program's code into huge pages, where the kernel has them: a fork then copies a few entries instead of
+/// faulting its way through hundreds of small ones. What cannot be moved stays as it is, which is slower and no worse.
+///
+/// # Errors
+/// `/proc` cannot be read. A kernel that refuses is no error.
+pub(super) fn move_code_to_huge_pages() -> io::Result<usize> {
+    const HUGE: usize = 2 << 20;
+    let program = std::fs::read_link("/proc/self/exe")?;
+    let program = program.to_string_lossy();
+    let mut moved = 0;
+    for line in std::fs::read_to_string("/proc/self/maps")?.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(range), Some("r-xp")) = (fields.next(), fields.next()) else { continue };
+        if !line.ends_with(&*program) {
+            continue;
+        }
+        let Some((start, end)) = range.split_once('-') else { continue };
+        let (Ok(start), Ok(end)) = (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)) else { continue };
+        let (start, end) = (start.next_multiple_of(HUGE), end / HUGE * HUGE);
+        if start < end && replace_with_huge_pages(start, end - start) {
+            moved += end - start;
+        }
+    }
+    Ok(moved)
+}
+
+/// Puts a copy of a range of code in huge pages and then in its place.
+fn replace_with_huge_pages(start: usize, length: usize) -> bool {
+    const HUGE: usize = 2 << 20;
+    let writable = libc::PROT_READ | libc::PROT_WRITE;
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, wherever the kernel likes; nothing else is touched.
+    let room = unsafe { libc::mmap(std::ptr::null_mut(), length + HUGE, writable, anonymous, -1, 0) };
+    if room == libc::MAP_FAILED {
+        return false;
+    }
+    let from = (room as usize).next_multiple_of(HUGE) as *mut libc::c_void;
+    let code = start as *const u8;
+    // SAFETY: `from` is `length` bytes of the new mapping, aligned inside it. `code` is `length` bytes of a readable,
+    // executable mapping of this program, which nobody changes. The copy is complete before it becomes executable, and
+    // the kernel puts it in the place of the original in one step: the processor finds the same bytes at the same
+    // addresses before and after, this function's own included.
+    let moved = unsafe {
+        libc::madvise(from, length, libc::MADV_HUGEPAGE);
+        std::ptr::copy_nonoverlapping(code, from.cast(), length);
+        libc::mprotect(from, length, libc::PROT_READ | libc::PROT_EXEC) == 0
+            && libc::mremap(from, length, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut libc::c_void)
+                != libc::MAP_FAILED
+    };
+    // SAFETY: what is left of the new mapping, before and after what was moved out of it, is used by nobody.
+    unsafe {
+        libc::munmap(room, from as usize - room as usize);
+        let after = from as usize + length;
+        libc::munmap(after as *mut libc::c_void, room as usize + length + HUGE - after);
+        if !moved {
+            libc::munmap(from, length);
+        }
+    }
+    moved
+}
