@@ -77,7 +77,10 @@ async fn executions(client: &Client, scale: usize, table: &mut Table) -> anyhow:
     }
     let per_second = (1_000 / scale) as f64 / started.elapsed().as_secs_f64();
     let times = Times::new(times);
-    table.note("1,000 back to back, p50 and p99", format!("{:.2} and {:.2} ms", millis(times.median()), millis(times.at(990))));
+    table.note(
+        "1,000 back to back, p50 and p99",
+        format!("{:.2} and {:.2} ms", millis(times.median()), millis(times.at(990))),
+    );
     table.note("executions per second, concurrency 1", format!("{per_second:.0} /s"));
     let mut rates = Vec::new();
     for _ in 0..3 {
@@ -184,10 +187,9 @@ async fn parallel_calls(client: &Client, scale: usize, table: &mut Table) -> any
 
 async fn endless_loops(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let limit = 100;
-    for (name, code) in [
-        ("for(;;){}", "for(;;){}"),
-        ("a loop that ignores termination", "[].indexOf.call({length:2**53-1},1)"),
-    ] {
+    for (name, code) in
+        [("for(;;){}", "for(;;){}"), ("a loop that ignores termination", "[].indexOf.call({length:2**53-1},1)")]
+    {
         let mut late = Vec::new();
         for _ in 0..20.max(scale) / scale {
             let started = Instant::now();
@@ -272,6 +274,9 @@ async fn backends(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Res
     }
     let (fork, exec) = (Times::new(fork_times).median(), Times::new(exec_times).median());
     let ratio = exec.as_secs_f64() / fork.as_secs_f64();
-    table.note("a worker by fork / by exec, back to back", format!("{:.2} / {:.2} ms = 1 : {ratio:.1}", millis(fork), millis(exec)));
+    table.note(
+        "a worker by fork / by exec, back to back",
+        format!("{:.2} / {:.2} ms = 1 : {ratio:.1}", millis(fork), millis(exec)),
+    );
     Ok(())
 }

@@ -71,7 +71,12 @@ pub struct ExecuteRequest {
 impl ExecuteRequest {
     /// Code with the session's limits and `console`.
     pub fn new(code: impl Into<String>) -> Self {
-        Self { code: code.into(), limits: LimitOverrides::default(), bindings: vec!["console".into()], input: String::new() }
+        Self {
+            code: code.into(),
+            limits: LimitOverrides::default(),
+            bindings: vec!["console".into()],
+            input: String::new(),
+        }
     }
 
     /// Lowers a limit, in the unit of its name.

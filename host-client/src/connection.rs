@@ -79,7 +79,8 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
         return Err(address("ws:// would send the token in the clear; it is for loopback only, unless allowed"));
     }
     let mut request = config.url.as_str().into_client_request().map_err(|error| address(&error.to_string()))?;
-    let bearer = format!("Bearer {}", config.token).parse().map_err(|_| address("the token is not usable in a header"))?;
+    let bearer =
+        format!("Bearer {}", config.token).parse().map_err(|_| address("the token is not usable in a header"))?;
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
 
     let unreachable = |error| Error::Unreachable { url: config.url.clone(), error };

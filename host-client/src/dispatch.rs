@@ -48,7 +48,11 @@ pub(crate) async fn dispatch(
 }
 
 /// The steps between the ledger and the reply.
-async fn run(tools: &Tools, permit: &LedgerPermit, call: &wire::ToolCall) -> Result<(ToolName, FittingResult), Failure> {
+async fn run(
+    tools: &Tools,
+    permit: &LedgerPermit,
+    call: &wire::ToolCall,
+) -> Result<(ToolName, FittingResult), Failure> {
     let registered = find(tools, &call.tool)?;
     let arguments = check_arguments(registered, &call.arguments)?;
     let _ = permit.events.send(Event::ToolCallStarted { id: permit.id.0, tool: registered.name.clone() });
@@ -72,7 +76,10 @@ fn find<'a>(tools: &'a Tools, name: &str) -> Result<&'a Arc<Registered>, Failure
 
 fn check_arguments(registered: &Registered, json: &[u8]) -> Result<ValidArguments, Failure> {
     let invalid = |reason: String| {
-        Failure(ErrorCode::InvalidArguments, format!("{} was called with arguments that do not fit: {reason}", registered.name))
+        Failure(
+            ErrorCode::InvalidArguments,
+            format!("{} was called with arguments that do not fit: {reason}", registered.name),
+        )
     };
     let json = if json.is_empty() { b"null" } else { json };
     let arguments = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
@@ -87,7 +94,8 @@ async fn execute(
 ) -> Result<Bytes, Failure> {
     let name = &registered.name;
     // The tool's own code may panic before its future exists, too.
-    let running = AssertUnwindSafe(async { registered.tool.call(arguments.into_inner(), context).await }).catch_unwind();
+    let running =
+        AssertUnwindSafe(async { registered.tool.call(arguments.into_inner(), context).await }).catch_unwind();
     let most = registered.spec.timeout.min(remaining);
     match tokio::time::timeout(most, running).await {
         Ok(Ok(Ok(result))) => Ok(result),
@@ -102,7 +110,8 @@ async fn execute(
 fn check_size(registered: &Registered, result: Bytes) -> Result<FittingResult, Failure> {
     let most = registered.spec.result_bytes;
     if result.len() > most {
-        let message = format!("the result of {} has {} bytes; at most {most} are allowed", registered.name, result.len());
+        let message =
+            format!("the result of {} has {} bytes; at most {most} are allowed", registered.name, result.len());
         return Err(Failure(ErrorCode::ToolResultLimit, message));
     }
     Ok(FittingResult(result))

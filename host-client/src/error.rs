@@ -5,8 +5,8 @@ use std::io;
 
 use relay_proto::{Code, ErrorCode, LimitName};
 
-use crate::client::Warning;
 use crate::client::Usage;
+use crate::client::Warning;
 use crate::event::OutputItem;
 
 /// Why something did not work.

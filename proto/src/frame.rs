@@ -25,16 +25,16 @@ const MIB: usize = 1 << 20;
 /// The cap for the payload with this field number, or nothing for a kind that this version does not know.
 pub fn cap(field: u32) -> Option<Cap> {
     let (bytes, items) = match field {
-        1 => (10 * MIB + 4 * KIB, 16),         // tool_call
-        2 => (12 * MIB + 64 * KIB, 16),        // tool_result
-        3 => (6 * MIB, 4_096),                 // execute: source, input, names
-        4 => (12 * MIB + 256 * KIB, 256),      // result
-        5 => (512 * KIB, 256),                 // error
-        6 | 7 => (KIB, 8),                     // ping, pong
-        8 => (8 * MIB, 8_192),                 // hello: the tools and their schemas
-        9 => (64 * KIB, 512),                  // welcome
-        10 => (4 * KIB, 8),                    // cancel
-        11 => (4 * MIB + 64 * KIB, 16 * KIB),  // output
+        1 => (10 * MIB + 4 * KIB, 16),        // tool_call
+        2 => (12 * MIB + 64 * KIB, 16),       // tool_result
+        3 => (6 * MIB, 4_096),                // execute: source, input, names
+        4 => (12 * MIB + 256 * KIB, 256),     // result
+        5 => (512 * KIB, 256),                // error
+        6 | 7 => (KIB, 8),                    // ping, pong
+        8 => (8 * MIB, 8_192),                // hello: the tools and their schemas
+        9 => (64 * KIB, 512),                 // welcome
+        10 => (4 * KIB, 8),                   // cancel
+        11 => (4 * MIB + 64 * KIB, 16 * KIB), // output
         _ => return None,
     };
     Some(Cap { bytes, items })

@@ -98,11 +98,7 @@ impl Admission {
     ///
     /// # Errors
     /// The queue is full, or the relay shuts down.
-    pub(crate) async fn admit(
-        &self,
-        subject: Arc<str>,
-        session: SessionNumber,
-    ) -> Result<ExecutionPermit, Overloaded> {
+    pub(crate) async fn admit(&self, subject: Arc<str>, session: SessionNumber) -> Result<ExecutionPermit, Overloaded> {
         let (permit, granted) = self.enqueue(subject, session)?;
         // The sender lives in the queue until it grants.
         if granted.await.is_err() {

@@ -193,7 +193,8 @@ impl Verifier {
         let invalid = |error: jsonwebtoken::errors::Error| Unauthenticated(error.to_string());
         let header = jsonwebtoken::decode_header(token).map_err(invalid)?;
         // Where a key is to be found is our decision, not the token's.
-        let tells_its_key = header.jku.is_some() || header.jwk.is_some() || header.x5u.is_some() || header.x5c.is_some();
+        let tells_its_key =
+            header.jku.is_some() || header.jwk.is_some() || header.x5u.is_some() || header.x5c.is_some();
         if tells_its_key || header.crit.is_some() {
             return Err(refuse("the token's header asks for what is not supported"));
         }
@@ -209,7 +210,8 @@ impl Verifier {
             }
         };
         let claims = jsonwebtoken::decode::<Claims>(token, key, &self.validation).map_err(invalid)?.claims;
-        let limits = LimitOverrides::try_from(&claims.limits.unwrap_or_default()).map_err(|error| refuse(&error.to_string()))?;
+        let limits =
+            LimitOverrides::try_from(&claims.limits.unwrap_or_default()).map_err(|error| refuse(&error.to_string()))?;
         let expires = UNIX_EPOCH + Duration::from_secs(claims.exp.saturating_add(LEEWAY_SECONDS).min(u32::MAX.into()));
         Ok(Identity {
             subject: claims.sub.into(),
@@ -227,7 +229,10 @@ fn public_key(pem: &[u8]) -> Result<(DecodingKey, Algorithm), KeyError> {
         (DecodingKey::from_ec_pem, Algorithm::ES256),
         (DecodingKey::from_ed_pem, Algorithm::EdDSA),
     ];
-    kinds.into_iter().find_map(|(read, algorithm)| read(pem).ok().map(|key| (key, algorithm))).ok_or(KeyError::PublicKey)
+    kinds
+        .into_iter()
+        .find_map(|(read, algorithm)| read(pem).ok().map(|key| (key, algorithm)))
+        .ok_or(KeyError::PublicKey)
 }
 
 fn key_set(json: &[u8]) -> Result<(Keys, Vec<Algorithm>), KeyError> {

@@ -262,7 +262,9 @@ impl Settings {
                 "there is no key to check tokens with: set RELAY_JWT_SECRET (at least 32 bytes), RELAY_JWT_SECRET_FILE, \
                  RELAY_JWT_PUBLIC_KEY_FILE or RELAY_JWKS_FILE; or use `serve --dev` to try it out",
             )),
-            (Some(_), Some(_)) => Err(ConfigError::Keys("there is more than one key to check tokens with: set only one")),
+            (Some(_), Some(_)) => {
+                Err(ConfigError::Keys("there is more than one key to check tokens with: set only one"))
+            }
         }
     }
 

@@ -97,7 +97,10 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let (limits, _) = Limits::defaults().replaced(&asked, &Limits::maxima());
     let most = limits.size(LimitName::SourceBytes);
     if request.source.len() > most {
-        return Err(invalid(format!("the source has {} bytes; the limit source_bytes is {most}", request.source.len())));
+        return Err(invalid(format!(
+            "the source has {} bytes; the limit source_bytes is {most}",
+            request.source.len()
+        )));
     }
     let internal = |error: String| ExecutionError::new(ErrorCode::Internal, error);
     let settings = Settings::load(None, &args.workers).map_err(|error| invalid(error.to_string()))?;

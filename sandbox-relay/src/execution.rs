@@ -368,11 +368,13 @@ impl Run {
         let result = outcome?;
         let limit = self.limits.size(LimitName::ToolResultBytes);
         if result.len() > limit {
-            let message = format!("the result of {tool} has {} bytes; the limit tool_result_bytes is {limit}", result.len());
+            let message =
+                format!("the result of {tool} has {} bytes; the limit tool_result_bytes is {limit}", result.len());
             return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
         }
         if self.writer.pending.len() + result.len() > MAX_WAITING_BYTES {
-            let message = format!("the result of {tool} was dropped: the code is busy and too many results wait for it");
+            let message =
+                format!("the result of {tool} was dropped: the code is busy and too many results wait for it");
             return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
         }
         Ok(result)
@@ -401,7 +403,8 @@ impl Run {
 
     fn give_up_calls(&mut self, now: Instant) {
         let limit = self.limits.get(LimitName::ToolCallMs);
-        let expired: Vec<_> = self.open.iter().filter(|(_, open)| open.deadline <= now).map(|(call, _)| *call).collect();
+        let expired: Vec<_> =
+            self.open.iter().filter(|(_, open)| open.deadline <= now).map(|(call, _)| *call).collect();
         for call in expired {
             if let Some(OpenCall { tool, .. }) = self.open.remove(&call) {
                 let message = format!("{tool} did not answer within {limit} ms");
@@ -534,7 +537,8 @@ impl Run {
             output_bytes: self.output_bytes as u64,
             memory_bytes,
         };
-        let warnings = warnings.into_iter().take(16).map(|it| wire::Warning { code: it.code, message: short(it.message) });
+        let warnings =
+            warnings.into_iter().take(16).map(|it| wire::Warning { code: it.code, message: short(it.message) });
         (Outcome { result, usage, warnings: warnings.collect() }, self.worker)
     }
 

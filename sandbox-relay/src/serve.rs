@@ -142,7 +142,9 @@ fn made_up_secret() -> std::io::Result<Zeroizing<Vec<u8>>> {
 
 fn print_dev_help(address: SocketAddr, token: &str) {
     let url = match address {
-        SocketAddr::V4(address) if *address.ip() == Ipv4Addr::UNSPECIFIED => format!("ws://127.0.0.1:{}/ws", address.port()),
+        SocketAddr::V4(address) if *address.ip() == Ipv4Addr::UNSPECIFIED => {
+            format!("ws://127.0.0.1:{}/ws", address.port())
+        }
         _ => format!("ws://{address}/ws"),
     };
     eprintln!(
@@ -197,7 +199,10 @@ async fn reap_orphans() {
             if let Some(pid) = Pid::from_raw(*pid)
                 && let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             {
-                let _ = rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+                let _ = rustix::process::waitid(
+                    WaitId::PidFd(pidfd.as_fd()),
+                    WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+                );
             }
         }
         seen_before = ended;

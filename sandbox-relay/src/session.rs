@@ -10,7 +10,8 @@ use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    BASIC_SERVER, CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, wire,
+    BASIC_SERVER, CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName,
+    wire,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -168,7 +169,8 @@ impl Session {
     fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
         let mut tools = Tools::new();
         for tool in hello.tools {
-            let name = ToolName::try_from(tool.name).map_err(|error| Violation(format!("hello names a tool: {error}")))?;
+            let name =
+                ToolName::try_from(tool.name).map_err(|error| Violation(format!("hello names a tool: {error}")))?;
             tools.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
         }
         // Hello is the first message, so nothing was set before.
@@ -211,7 +213,10 @@ impl Session {
             let mut state = self.shared.lock();
             let live = state.executions.len();
             if mode == Mode::Basic && live > 0 {
-                return refuse(ErrorCode::Overloaded, "an execution runs already; without hello there is one at a time".into());
+                return refuse(
+                    ErrorCode::Overloaded,
+                    "an execution runs already; without hello there is one at a time".into(),
+                );
             }
             if live >= MAX_LIVE_EXECUTIONS {
                 return refuse(ErrorCode::Overloaded, format!("{live} executions of this session run or wait already"));
@@ -250,8 +255,7 @@ impl Session {
         if execute.code.len() > most {
             return Err(format!("the source has {} bytes; the limit source_bytes is {most}", execute.code.len()));
         }
-        let request =
-            ExecutionRequest { source: execute.code.clone(), input: execute.input.clone(), bindings, limits };
+        let request = ExecutionRequest { source: execute.code.clone(), input: execute.input.clone(), bindings, limits };
         Ok((request, clamped.iter().map(clamp_warning).collect()))
     }
 
@@ -424,7 +428,9 @@ impl EventSink for SessionSink {
         let allowed = self.shared.allowed.allow(tool);
         if self.basic {
             return match (tool.server() == BASIC_SERVER, allowed) {
-                (false, _) => fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server())),
+                (false, _) => {
+                    fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server()))
+                }
                 (true, false) => fail(ErrorCode::UnknownTool, format!("there is no tool {tool}")),
                 (true, true) => Ok(()),
             };

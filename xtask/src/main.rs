@@ -1,1 +1,107 @@
-fn main(){}
+//! `cargo xtask`: the one entry point for people and CI.
+
+mod docker;
+mod run;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+use run::{cargo, step};
+
+/// Builds, shows, tests and measures the project.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build everything and run the main job: audit this project's dependencies with one script in a sandbox
+    Demo {
+        /// What the quickstart takes: a folder, and --script FILE
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Check the format, the lints and every test, those against a container included
+    Test {
+        /// Leave out the tests that need a Docker engine
+        #[arg(long)]
+        without_container: bool,
+    },
+    /// Measure, and print a table with ratios
+    Bench {
+        /// What the benchmark takes, such as --quick
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build the container image `sandbox-relay` from a static binary built here
+    Image,
+}
+
+fn main() -> anyhow::Result<()> {
+    // Paths are relative to the workspace, wherever the command was typed.
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let typed_in = std::env::current_dir()?;
+    std::env::set_current_dir(&root).with_context(|| format!("{} is gone", root.display()))?;
+    match Cli::parse().command {
+        Command::Demo { arguments } => demo(&typed_in, &arguments),
+        Command::Test { without_container } => test(without_container),
+        Command::Bench { arguments } => bench(&arguments),
+        Command::Image => docker::build_image().map(drop),
+    }
+}
+
+fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
+    step("Building the relay and the quickstart (the first time takes some minutes)");
+    run::check(cargo().args(["build", "--release", "--package", "sandbox-relay", "--package", "examples"]))?;
+    step("Auditing this project's dependencies with one script, in a relay of its own");
+    let program = std::env::current_dir()?.join(run::target_folder()?).join("release/quickstart");
+    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
+}
+
+fn test(without_container: bool) -> anyhow::Result<()> {
+    let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
+    step("Checking the format");
+    run::check(cargo().args(["fmt", "--all", "--check"]))?;
+    step("Checking the lints");
+    run::check(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
+    step("Building what the tests start");
+    run::check(cargo().args(["build", "--workspace", "--locked"]))?;
+    step("Running the tests");
+    run::check_within(
+        run::TEST_LIMIT,
+        cargo().args(["test", "--workspace", "--locked", "--exclude", "container-tests"]),
+    )?;
+    let Some(engine) = docker else {
+        step("The tests against a container were left out, as asked");
+        return Ok(());
+    };
+    let image = docker::build_image_with(&engine)?;
+    step("Running the tests against a container");
+    let mut command = cargo();
+    command.args(["test", "--locked", "--package", "container-tests"]);
+    command.env("RELAY_TEST_IMAGE", image).env("RELAY_TEST_DOCKER", engine.program());
+    run::check_within(run::TEST_LIMIT, &mut command)?;
+    step("All tests have passed");
+    Ok(())
+}
+
+fn bench(arguments: &[String]) -> anyhow::Result<()> {
+    step("Building with optimizations");
+    run::check(cargo().args([
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "sandbox-relay",
+        "--package",
+        "relay-bench",
+    ]))?;
+    step("Measuring; leave the machine alone meanwhile");
+    let program = run::target_folder()?.join("release/relay-bench");
+    run::check(std::process::Command::new(program).args(arguments))
+}

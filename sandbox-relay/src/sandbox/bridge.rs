@@ -184,12 +184,7 @@ fn tool_name<'s>(
 
 /// The `Error` that a failed call rejects with. It carries a mark that the script can neither see nor forge, by which an
 /// uncaught one is known to be ours.
-fn tool_error<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    code: &str,
-    message: &str,
-    tool: &str,
-) -> v8::Local<'s, v8::Value> {
+fn tool_error<'s>(scope: &mut v8::PinScope<'s, '_>, code: &str, message: &str, tool: &str) -> v8::Local<'s, v8::Value> {
     let text = v8::String::new(scope, message).unwrap_or_else(|| v8::String::empty(scope));
     let error = v8::Exception::error(scope, text);
     if let Ok(object) = v8::Local::<v8::Object>::try_from(error) {

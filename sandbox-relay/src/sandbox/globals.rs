@@ -156,7 +156,11 @@ impl Xoshiro {
     }
 }
 
-fn random(_: &mut v8::PinScope<'_, '_>, _: v8::FunctionCallbackArguments<'_>, mut returned: v8::ReturnValue<v8::Value>) {
+fn random(
+    _: &mut v8::PinScope<'_, '_>,
+    _: v8::FunctionCallbackArguments<'_>,
+    mut returned: v8::ReturnValue<v8::Value>,
+) {
     // The upper 53 bits, which a double holds exactly, as a fraction.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
     let fraction = RANDOM.with_borrow_mut(|random| (random.next() >> 11) as f64) / (1_u64 << 53) as f64;

@@ -53,7 +53,8 @@ impl<'s> Inspector<'s> {
             let description = symbol.description(scope).to_rust_string_lossy(scope);
             self.push(&format!("Symbol({description})"));
         } else if value.is_function() {
-            let name = v8::Local::<v8::Function>::try_from(value).map(|it| it.get_name(scope).to_rust_string_lossy(scope));
+            let name =
+                v8::Local::<v8::Function>::try_from(value).map(|it| it.get_name(scope).to_rust_string_lossy(scope));
             let name = name.ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "(anonymous)".into());
             self.push(&format!("[Function: {name}]"));
         } else if let Ok(object) = v8::Local::<v8::Object>::try_from(value) {
@@ -118,7 +119,8 @@ impl<'s> Inspector<'s> {
     /// The entries of a Map, which come as one array of keys and values in turn.
     fn pairs(&mut self, scope: &mut v8::PinScope<'s, '_>, array: v8::Local<'s, v8::Array>) {
         self.entries("{", "}", array.length() / 2, |this, index| {
-            if let (Some(key), Some(item)) = (array.get_index(scope, index * 2), array.get_index(scope, index * 2 + 1)) {
+            if let (Some(key), Some(item)) = (array.get_index(scope, index * 2), array.get_index(scope, index * 2 + 1))
+            {
                 this.value(scope, key);
                 this.push(" => ");
                 this.value(scope, item);

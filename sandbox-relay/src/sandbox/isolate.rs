@@ -45,7 +45,9 @@ pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
         let scratch = v8::Context::new(scope, v8::ContextOptions::default());
         {
             let scope = &mut v8::ContextScope::new(scope, scratch);
-            if let Some(script) = v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None)) {
+            if let Some(script) =
+                v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None))
+            {
                 script.run(scope);
             }
             scope.perform_microtask_checkpoint();

@@ -86,7 +86,11 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
             }
             Err(error) => {
                 // The relay reads a number that is no process id.
-                rustix::net::send(&control, &error.raw_os_error().map_or(-1, |errno| -errno).to_le_bytes(), SendFlags::NOSIGNAL)?;
+                rustix::net::send(
+                    &control,
+                    &error.raw_os_error().map_or(-1, |errno| -errno).to_le_bytes(),
+                    SendFlags::NOSIGNAL,
+                )?;
             }
         }
     }

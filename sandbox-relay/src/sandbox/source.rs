@@ -173,7 +173,9 @@ fn leading_expression(allocator: &Allocator, text: &str) -> Option<Prepared> {
     let led = allocator.alloc_str(&format!("{LEAD}{text}"));
     let program = parse(allocator, led).ok()?;
     let mut statements = program.body.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
-    let (Some(Statement::ExpressionStatement(only)), None) = (statements.next(), statements.next()) else { return None };
+    let (Some(Statement::ExpressionStatement(only)), None) = (statements.next(), statements.next()) else {
+        return None;
+    };
     let Expression::SequenceExpression(sequence) = &only.expression else { return None };
     // `{a: 1}` as an author's own sequence would have more parts.
     let [_, last] = sequence.expressions.as_slice() else { return None };

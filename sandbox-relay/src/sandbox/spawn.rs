@@ -76,7 +76,8 @@ fn own_command(subcommand: &str, args: ProcessArgs, stdin: OwnedFd) -> Command {
 /// Starts a command and takes a descriptor for its process. Nobody else waits for it, so its id cannot be reused.
 fn start(mut command: Command) -> io::Result<(Pid, OwnedFd)> {
     let child = command.spawn()?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("no process id"))?;
+    let pid =
+        i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("no process id"))?;
     let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     Ok((pid, pidfd))
 }

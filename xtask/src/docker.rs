@@ -1,0 +1,121 @@
+//! A Docker engine to test against, and the image.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::run::{cargo, check, output, step, target_folder};
+
+/// The name of the image that is built.
+const IMAGE: &str = "sandbox-relay:local";
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// A Docker engine that answers.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    program: &'static str,
+}
+
+impl Engine {
+    pub(crate) fn program(&self) -> &'static str {
+        self.program
+    }
+
+    /// The engine that answers; else one that is started, and installed if need be and possible.
+    pub(crate) fn find_or_start() -> anyhow::Result<Self> {
+        if let Some(engine) = Self::find() {
+            return Ok(engine);
+        }
+        let is_root = output(Command::new("id").arg("-u"))? == "0";
+        let advice = "install Docker and start it, or run `cargo xtask test --without-container`";
+        if !is_root {
+            bail!("the tests against a container need a Docker engine, and none answers: {advice}");
+        }
+        if !has("dockerd") || !has("iptables") {
+            if !has("apt-get") {
+                bail!("the tests against a container need a Docker engine, and there is none: {advice}");
+            }
+            step("Installing a Docker engine (docker.io and iptables)");
+            let install = ["install", "--yes", "--no-install-recommends", "docker.io", "iptables"];
+            let apt = || {
+                let mut apt = Command::new("apt-get");
+                apt.env("DEBIAN_FRONTEND", "noninteractive");
+                apt
+            };
+            // A machine whose package lists are old or absent needs them first.
+            if check(apt().args(install)).is_err() {
+                check(apt().arg("update"))?;
+                check(apt().args(install))?;
+            }
+        }
+        Self::start()
+    }
+
+    fn find() -> Option<Self> {
+        // The engine's own client first: another on the PATH may lack what building needs.
+        ["/usr/bin/docker", "docker"].into_iter().map(|program| Self { program }).find(Self::answers)
+    }
+
+    fn answers(&self) -> bool {
+        let mut info = Command::new(self.program);
+        info.arg("info").stdout(Stdio::null()).stderr(Stdio::null());
+        info.status().is_ok_and(|status| status.success())
+    }
+
+    fn start() -> anyhow::Result<Self> {
+        let log = target_folder()?.join("dockerd.log");
+        step(&format!("Starting a Docker engine; its log is {}", log.display()));
+        let file = File::create(&log)?;
+        let mut engine = Command::new("dockerd");
+        engine.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let mut engine = engine.spawn().context("dockerd cannot be run")?;
+        let started = Instant::now();
+        while started.elapsed() < START_WITHIN {
+            if let Some(engine) = Self::find() {
+                return Ok(engine);
+            }
+            if let Some(status) = engine.try_wait()? {
+                bail!("dockerd ended with {status}; {} says why", log.display());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        bail!("dockerd does not answer; {} may say why", log.display())
+    }
+}
+
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Builds the image with whatever engine there is; gives its name.
+pub(crate) fn build_image() -> anyhow::Result<&'static str> {
+    build_image_with(&Engine::find_or_start()?)
+}
+
+/// Builds a static binary, and the image from it; gives its name.
+pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> {
+    step("Building the static binary");
+    let mut build = cargo();
+    build.args(["build", "--release", "--locked", "--package", "sandbox-relay", "--target", TARGET]);
+    build.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
+    check(&mut build)?;
+    // The Dockerfile takes it from here, wherever cargo built it.
+    let staged = Path::new("target/image");
+    std::fs::create_dir_all(staged)?;
+    let binary = target_folder()?.join(TARGET).join("release/sandbox-relay");
+    std::fs::copy(&binary, staged.join("sandbox-relay"))
+        .with_context(|| format!("{} cannot be copied", binary.display()))?;
+
+    step("Building the image");
+    let mut image = Command::new(engine.program);
+    image.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", "BINARY=prebuilt", "--file", "docker/Dockerfile"]);
+    check(image.args(["--tag", IMAGE, "."]))?;
+    let bytes = output(Command::new(engine.program).args(["image", "inspect", "--format", "{{.Size}}", IMAGE]))?;
+    eprintln!("{IMAGE}: {} MB", bytes.parse::<u64>()? / 1_000_000);
+    Ok(IMAGE)
+}
