@@ -198,6 +198,8 @@ impl Shard {
                     }
                 });
             }
+            // Nothing more comes, but what runs goes on until the process ends.
+            std::future::pending::<()>().await;
         };
         // The thread ends with the process: its connections were closed before.
         std::thread::Builder::new().name(format!("connections-{number}")).spawn(move || runtime.block_on(serve))?;

@@ -287,11 +287,16 @@ fn settled<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     value: v8::Local<'s, v8::Value>,
 ) -> Result<Program<'s>, message::Failed> {
-    // A resolver takes promises and whatever has a `then`, natively.
-    let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
-    let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
-    resolver.resolve(scope, value);
-    let promise = resolver.get_promise(scope);
+    let promise = match v8::Local::<v8::Promise>::try_from(value) {
+        Ok(promise) => promise,
+        Err(_) => {
+            // Whatever has a `then` is asked by a resolver, which also takes what has none.
+            let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
+            let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
+            resolver.resolve(scope, value);
+            resolver.get_promise(scope)
+        }
+    };
     loop {
         scope.perform_microtask_checkpoint();
         match promise.state() {

@@ -1,0 +1,174 @@
+//! The bytes of every message that is in use. A change of the wire cannot pass unseen: it changes these.
+
+use bytes::Bytes;
+use relay_proto::frame::{self, FrameError};
+use relay_proto::wire::message::Payload;
+use relay_proto::wire::{self, Message};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn usage() -> wire::Usage {
+    wire::Usage { queue_us: 1, wall_us: 2, cpu_us: 3, tool_calls: 4, output_bytes: 5, memory_bytes: 6 }
+}
+
+fn warnings() -> Vec<wire::Warning> {
+    vec![wire::Warning { code: "W".into(), message: "m".into() }]
+}
+
+/// Each message with its bytes in hexadecimal.
+fn messages() -> Vec<(Payload, &'static str)> {
+    let json = Bytes::from_static(b"{}");
+    vec![
+        (
+            Payload::ToolCall(wire::ToolCall {
+                id: "1".into(),
+                tool: "a.b".into(),
+                arguments: json.clone(),
+                execution_id: "e".into(),
+                remaining_ms: 300,
+            }),
+            "0a140a01311203612e621a027b7d820101658801ac02",
+        ),
+        (
+            Payload::ToolResult(wire::ToolResult {
+                id: "1".into(),
+                success: true,
+                result: json.clone(),
+                error: "x".into(),
+                code: "C".into(),
+            }),
+            "12100a013110011a027b7d22017882010143",
+        ),
+        (
+            Payload::Execute(wire::Execute {
+                code: "1".into(),
+                remote_tools: vec!["r".into()],
+                local_tools: [("l".to_owned(), "s".to_owned())].into(),
+                execution_id: "e".into(),
+                limits: [("wall_ms".to_owned(), 5)].into(),
+                bindings: vec!["io".into()],
+                input: "i".into(),
+            }),
+            "1a290a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169",
+        ),
+        (
+            Payload::Result(wire::Result {
+                data: json.clone(),
+                execution_id: "e".into(),
+                usage: Some(usage()),
+                warnings: warnings(),
+            }),
+            "22200a027b7d820101658a010c0801100218032004280530069201060a015712016d",
+        ),
+        (
+            Payload::Error(wire::Error {
+                id: "1".into(),
+                error: "x".into(),
+                code: "C".into(),
+                execution_id: "e".into(),
+                tool: "a.b".into(),
+                tool_code: "T".into(),
+                limit: "l".into(),
+                line: 1,
+                column: 2,
+                hint: "h".into(),
+                usage: Some(usage()),
+                warnings: warnings(),
+            }),
+            "2a3d0a01311201781a0143820101658a0103612e62920101549a01016ca00101a80102b2010168ba010c080110021803200428053006c201060a015712016d",
+        ),
+        (Payload::Ping(wire::Ping { id: "p".into() }), "32030a0170"),
+        (Payload::Pong(wire::Pong { id: "p".into() }), "3a030a0170"),
+        (
+            Payload::Hello(wire::Hello {
+                protocol_version: 1,
+                features: vec!["f".into()],
+                tools: vec![wire::Tool {
+                    name: "a.b".into(),
+                    description: "d".into(),
+                    input_schema: json.clone(),
+                    output_schema: json.clone(),
+                }],
+                client: "c".into(),
+            }),
+            "421a08011201661a100a03612e621201641a027b7d22027b7d220163",
+        ),
+        (
+            Payload::Welcome(wire::Welcome {
+                protocol_version: 1,
+                features: vec!["f".into()],
+                session_id: "s".into(),
+                relay: "r".into(),
+                limits: [("wall_ms".to_owned(), 5)].into(),
+                executions: 8,
+                expires_in_ms: 9,
+                warnings: warnings(),
+                bindings: vec!["io".into()],
+            }),
+            "4a2808011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f",
+        ),
+        (
+            Payload::Cancel(wire::Cancel { execution_id: "e".into(), call_id: "1".into(), reason: "r".into() }),
+            "52090a01651201311a0172",
+        ),
+        (
+            Payload::Output(wire::Output {
+                execution_id: "e".into(),
+                items: vec![wire::OutputItem { kind: wire::OutputKind::Log.into(), text: "t".into() }],
+            }),
+            "5a0a0a016512050802120174",
+        ),
+    ]
+}
+
+#[test]
+fn every_message_has_its_bytes() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for (payload, bytes) in messages() {
+        kinds.insert(payload.kind().0);
+        let message = Message::from(payload);
+        let encoded = frame::encode(&message);
+        assert_eq!(hex(&encoded), bytes, "{message:?}");
+        assert_eq!(frame::decode(encoded).as_ref(), Ok(&message));
+    }
+    assert_eq!(kinds, (1..=11).collect(), "a message without golden bytes");
+    let numbered = Message { sequence: 1, acknowledged: 300, ..Payload::Ping(wire::Ping::default()).into() };
+    assert_eq!(hex(&frame::encode(&numbered)), "3200a00601a806ac02");
+}
+
+#[test]
+fn what_is_not_known_is_no_fault() {
+    assert_eq!(frame::decode(Bytes::new()), Ok(Message::default()));
+    // Field 50 of a newer peer, as bytes and as a number.
+    for unknown in [&[0x92, 0x03, 0x01, 0x00][..], &[0x90, 0x03, 0x07]] {
+        assert_eq!(frame::decode(unknown.to_vec().into()), Ok(Message::default()));
+    }
+    // A field of a newer peer inside a message that is known.
+    let ping = frame::decode(vec![0x32, 0x06, 0x0a, 0x01, b'p', 0x92, 0x03, 0x00].into()).unwrap();
+    assert_eq!(ping.payload, Some(Payload::Ping(wire::Ping { id: "p".into() })));
+}
+
+#[test]
+fn caps_hold_before_anything_is_allocated() {
+    let undecodable = |bytes: &[u8]| assert!(matches!(frame::decode(bytes.to_vec().into()), Err(FrameError::Undecodable(_))));
+    undecodable(&[0xff]);
+    undecodable(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f]);
+    undecodable(&[0x0b, 0x0c]);
+    undecodable(&[0x0d, 0x00]);
+    undecodable(&[0x08, 0x01].repeat(100));
+    let two = [0x32, 0x00, 0x3a, 0x00];
+    assert_eq!(frame::decode(two.to_vec().into()), Err(FrameError::TwoPayloads));
+
+    let long = Payload::Ping(wire::Ping { id: "x".repeat(2_000) });
+    let error = frame::decode(frame::encode(&long.clone().into())).unwrap_err();
+    assert!(matches!(error, FrameError::OverCap { field: 6, unit: "bytes", got: 2_003, .. }), "{error:?}");
+    assert_eq!(frame::payload_len(&long), 2_003);
+
+    // Two bytes on the wire for each tool, a hundred in memory.
+    let mut hello = vec![0x42, 0x80, 0x80, 0x02];
+    hello.extend([0x1a, 0x00].repeat(16 * 1024));
+    let error = frame::decode(hello.into()).unwrap_err();
+    assert!(matches!(error, FrameError::OverCap { field: 8, unit: "fields", .. }), "{error:?}");
+}
