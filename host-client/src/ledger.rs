@@ -61,6 +61,7 @@ pub(crate) struct Ended {
 }
 
 /// What a new execution is followed by.
+#[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) id: ExecutionId,
     pub(crate) events: broadcast::Receiver<Event>,
@@ -247,5 +248,75 @@ impl Entry {
         }
         // Nobody has to wait for it.
         let _ = self.outcome.send(Ended { result, output: self.output });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn open(ledger: &Ledger) -> Opened {
+        ledger.open(Budget { tool_calls: 3, in_flight: 2 }).unwrap()
+    }
+
+    fn answer(id: u64, result: Vec<u8>) -> wire::ToolResult {
+        wire::ToolResult { id: id.to_string(), success: true, result: result.into(), ..wire::ToolResult::default() }
+    }
+
+    fn refused(ledger: &Ledger, id: u64, execution: &ExecutionId) -> Refused {
+        ledger.enter(CallId(id), execution).err().unwrap()
+    }
+
+    #[test]
+    fn the_same_id_runs_once_and_gets_the_first_answer_again() {
+        let ledger = Ledger::default();
+        let opened = open(&ledger);
+        let permit = ledger.enter(CallId(1), &opened.id).ok().unwrap();
+        assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Running));
+        assert!(ledger.answer(&permit, &answer(1, b"7".to_vec())));
+        let Refused::Answered(again) = refused(&ledger, 1, &opened.id) else { panic!("it would run again") };
+        assert_eq!(again, answer(1, b"7".to_vec()));
+        assert!(!ledger.answer(&permit, &answer(1, b"8".to_vec())), "the first answer stands");
+    }
+
+    #[test]
+    fn an_answer_too_large_to_keep_is_not_made_up() {
+        let ledger = Ledger::default();
+        let opened = open(&ledger);
+        let permit = ledger.enter(CallId(1), &opened.id).ok().unwrap();
+        assert!(ledger.answer(&permit, &answer(1, vec![b'1'; KEPT_ANSWER_BYTES + 1])));
+        assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Failed(ErrorCode::OutcomeUnknown, _)));
+    }
+
+    #[test]
+    fn calls_belong_to_a_running_execution_and_its_budget() {
+        let ledger = Ledger::default();
+        let opened = open(&ledger);
+        let unknown = ExecutionId::from(99);
+        assert!(matches!(refused(&ledger, 1, &unknown), Refused::Failed(ErrorCode::Cancelled, _)));
+        let first = ledger.enter(CallId(1), &opened.id).ok().unwrap();
+        let _second = ledger.enter(CallId(2), &opened.id).ok().unwrap();
+        assert!(matches!(refused(&ledger, 3, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)), "two at once");
+        assert!(ledger.answer(&first, &answer(1, b"1".to_vec())));
+        let _third = ledger.enter(CallId(3), &opened.id).ok().unwrap();
+        ledger.cancel_call(CallId(3), &opened.id);
+        assert!(
+            matches!(refused(&ledger, 4, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
+            "three in all"
+        );
+        ledger.end(&opened.id, Ok(wire::Result::default()));
+        assert!(matches!(refused(&ledger, 5, &opened.id), Refused::Failed(ErrorCode::Cancelled, _)));
+        assert!(!ledger.answer(&first, &answer(1, b"1".to_vec())), "nobody waits any more");
+    }
+
+    #[test]
+    fn the_end_of_the_session_ends_every_execution() {
+        let ledger = Ledger::default();
+        let mut opened = open(&ledger);
+        ledger.lose("gone");
+        let ended = opened.outcome.try_recv().unwrap();
+        assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
+        assert_eq!(ledger.open(Budget { tool_calls: 1, in_flight: 1 }).err(), Some("gone".to_owned()));
     }
 }

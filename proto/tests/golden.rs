@@ -1,4 +1,5 @@
 //! The bytes of every message that is in use. A change of the wire cannot pass unseen: it changes these.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
 use relay_proto::frame::{self, FrameError};
@@ -152,7 +153,8 @@ fn what_is_not_known_is_no_fault() {
 
 #[test]
 fn caps_hold_before_anything_is_allocated() {
-    let undecodable = |bytes: &[u8]| assert!(matches!(frame::decode(bytes.to_vec().into()), Err(FrameError::Undecodable(_))));
+    let undecodable =
+        |bytes: &[u8]| assert!(matches!(frame::decode(bytes.to_vec().into()), Err(FrameError::Undecodable(_))));
     undecodable(&[0xff]);
     undecodable(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f]);
     undecodable(&[0x0b, 0x0c]);

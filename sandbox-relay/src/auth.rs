@@ -166,10 +166,8 @@ impl Verifier {
             }
             KeySource::Jwks(json) => key_set(json)?,
         };
-        let mut validation = Validation::default();
-        validation.algorithms = algorithms;
-        validation.leeway = LEEWAY_SECONDS;
-        validation.validate_nbf = true;
+        let mut validation =
+            Validation { algorithms, leeway: LEEWAY_SECONDS, validate_nbf: true, ..Validation::default() };
         validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
         validation.set_audience(&[&config.audience]);
         validation.set_issuer(&[&config.issuer]);

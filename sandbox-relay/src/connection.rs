@@ -38,7 +38,7 @@ pub(crate) fn websocket_config() -> WebSocketConfig {
 /// Why a connection ends.
 enum End {
     /// We close it.
-    Close { code: CloseCode, reason: String, last: Option<Payload> },
+    Close { code: CloseCode, reason: String, last: Option<Box<Payload>> },
     /// We close it in the middle of a message that is not read to its end.
     CloseUnread { code: CloseCode, reason: String },
     /// The peer closed it, or is not there any more.
@@ -114,7 +114,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketSt
             socket.feed(Message::Binary(frame::encode(&message))).await?;
         }
         if let Some(last) = last {
-            socket.feed(Message::Binary(frame::encode(&wire::Message::from(last)))).await?;
+            socket.feed(Message::Binary(frame::encode(&wire::Message::from(*last)))).await?;
         }
         socket.close(Some(frame)).await?;
         // The peer's answer to the close, and whatever it sent before it.
@@ -170,7 +170,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
                 tracing::info!(reason, "the peer broke the protocol");
                 let code = ErrorCode::ProtocolError.as_str().into();
                 let last = Payload::Error(wire::Error { error: reason.clone(), code, ..wire::Error::default() });
-                return End::Close { code: CloseCode::Protocol, reason, last: Some(last) };
+                return End::Close { code: CloseCode::Protocol, reason, last: Some(Box::new(last)) };
             }
         }
     }

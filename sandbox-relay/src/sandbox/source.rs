@@ -149,7 +149,7 @@ fn parse<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Program<'a>, Syn
     match parsed.diagnostics.iter().next() {
         None => Ok(parsed.program),
         Some(error) => {
-            let offset = error.labels.first().map_or(0, |label| u32::try_from(label.offset()).unwrap_or(u32::MAX));
+            let offset = error.labels.first().map_or(0, |label| label.offset());
             Err(SyntaxError::at(text, offset, error.message.to_string(), ""))
         }
     }

@@ -90,7 +90,10 @@ async fn values_cross_as_json(fixture: Fixture) {
         ("return 'a\\ud800b'", json!("a\u{FFFD}b")),
         ("return '\\ud83d\\ude00 \\u00e9 \\u4e2d'", json!("\u{1F600} é 中")),
         ("return await mcp.call('test.echo.it', {k: 'a\\udfffb'})", json!({"k": "a\u{FFFD}b"})),
-        ("return await mcp.call('test.echo.it', {'\\ud83d\\ude00': '\\u0000\\u2028'})", json!({"\u{1F600}": "\0\u{2028}"})),
+        (
+            "return await mcp.call('test.echo.it', {'\\ud83d\\ude00': '\\u0000\\u2028'})",
+            json!({"\u{1F600}": "\0\u{2028}"}),
+        ),
         ("return await mcp.call('test.echo.it')", json!({})),
         ("return await mcp.call('test.echo.it', undefined)", json!({})),
         ("return await mcp.call('test.echo.it', [1, null, 'x'])", json!([1, null, "x"])),
@@ -106,7 +109,11 @@ async fn values_cross_as_json(fixture: Fixture) {
 
 async fn what_the_code_leaves_behind_is_a_warning(fixture: Fixture) {
     for (code, warning, text) in [
-        ("mcp.call('test.fail'); await mcp.call('test.wait', {ms: 50}); return 1", "UNHANDLED_REJECTION", "it did not work"),
+        (
+            "mcp.call('test.fail'); await mcp.call('test.wait', {ms: 50}); return 1",
+            "UNHANDLED_REJECTION",
+            "it did not work",
+        ),
         ("Promise.reject(new Error('lost')); return 1", "UNHANDLED_REJECTION", "Error: lost"),
         ("mcp.call('test.fail'); return 1", "TOOL_CALLS_CANCELLED", "test.fail"),
     ] {
@@ -131,8 +138,16 @@ async fn errors_say_what_happened_and_where(fixture: Fixture) {
         ("```js\nthrow new Error('in a fence')\n```", "Error: in a fence", Some((2, 7))),
         ("export default async () => {\n  throw new Error('in a module') }", "Error: in a module", Some((2, 9))),
         ("return eval('1')", "EvalError: Code generation from strings disallowed for this context", Some((1, 1))),
-        ("return new Function('return 1')()", "EvalError: Code generation from strings disallowed for this context", Some((1, 8))),
-        ("await import('fs')", "TypeError: imports are not available; call tools with mcp.call(\"server.tool\", args)", Some((1, 1))),
+        (
+            "return new Function('return 1')()",
+            "EvalError: Code generation from strings disallowed for this context",
+            Some((1, 8)),
+        ),
+        (
+            "await import('fs')",
+            "TypeError: imports are not available; call tools with mcp.call(\"server.tool\", args)",
+            Some((1, 1)),
+        ),
     ] {
         if code.starts_with("return\n") {
             // A line break after return ends the statement.
@@ -165,7 +180,10 @@ async fn values_without_json_are_refused_with_their_path(fixture: Fixture) {
         assert_code(&error, ErrorCode::NotSerializable);
         assert!(error.message.contains(path), "{code}: {error}");
     }
-    assert!(fixture.run("let o = 1; for (let i = 0; i < 100; i++) o = {o}; return o").await.is_ok(), "100 levels are fine");
+    assert!(
+        fixture.run("let o = 1; for (let i = 0; i < 100; i++) o = {o}; return o").await.is_ok(),
+        "100 levels are fine"
+    );
     let code = "try { await mcp.call('test.echo.it', {big: 1n}) } catch (e) { return [e.code, e.message] }";
     let value = fixture.value(code).await;
     assert!(value[0] == "NOT_SERIALIZABLE" && value[1].as_str().unwrap().contains("$.big"), "{value}");
@@ -188,7 +206,9 @@ async fn syntax_errors_have_the_authors_position(fixture: Fixture) {
         assert_code(&error, ErrorCode::SyntaxError);
         assert_eq!((error.line, error.column), (Some(line), Some(column)), "{code}: {error}");
     }
-    for code in ["}); evil(); (async () => {", "export const x = 1", "```python\nprint(1)\n```", "not code at all, really"] {
+    for code in
+        ["}); evil(); (async () => {", "export const x = 1", "```python\nprint(1)\n```", "not code at all, really"]
+    {
         assert_code(&fixture.error(code).await, ErrorCode::SyntaxError);
     }
 }
@@ -215,7 +235,11 @@ async fn endless_loops_are_stopped_on_time(fixture: Fixture) {
     let request = ExecuteRequest::new("for(;;){}").limit(LimitName::CpuMs, 200).limit(LimitName::WallMs, 30_000);
     let error = fixture.request_error(request).await;
     assert_code(&error, ErrorCode::CpuLimit);
-    assert!(error.usage.cpu >= Duration::from_millis(200) && error.usage.wall < Duration::from_secs(20), "{:?}", error.usage);
+    assert!(
+        error.usage.cpu >= Duration::from_millis(200) && error.usage.wall < Duration::from_secs(20),
+        "{:?}",
+        error.usage
+    );
     let request = ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})").limit(LimitName::WallMs, limit);
     assert_code(&fixture.request_error(request).await, ErrorCode::Timeout);
 }
@@ -325,11 +349,14 @@ async fn calls_run_at_once_and_no_more_than_allowed(fixture: Fixture) {
     fixture.run_request(ExecuteRequest::new(code).limit(LimitName::ToolCallsInFlight, 7)).await.unwrap();
     let most = fixture.seen.most.load(Ordering::SeqCst);
     assert!((1..=7).contains(&most), "{most} at once");
-    let code = "return (await Promise.all(Array.from({length: 1000}, (_, n) => mcp.call('test.add', {a: n, b: 1})))).at(-1)";
+    let code =
+        "return (await Promise.all(Array.from({length: 1000}, (_, n) => mcp.call('test.add', {a: n, b: 1})))).at(-1)";
     assert_eq!(fixture.value(code).await, json!(1_000));
     // Several executions of one session do not mix up their answers.
     let runs = (0..8).map(|n| {
-        let code = format!("let s = 0; for (let i = 0; i < 20; i++) s += await mcp.call('test.add', {{a: {n}, b: 0}}); return s");
+        let code = format!(
+            "let s = 0; for (let i = 0; i < 20; i++) s += await mcp.call('test.add', {{a: {n}, b: 0}}); return s"
+        );
         let client = fixture.client.clone();
         tokio::spawn(async move { client.run(ExecuteRequest::new(code)).await.unwrap().value().unwrap() })
     });
@@ -355,7 +382,9 @@ async fn console_and_input_and_output(fixture: Fixture) {
         ]
     );
     // Nothing is there that was not asked for.
-    let outcome = fixture.run_request(ExecuteRequest::new("return [typeof console, typeof emit]").bindings([] as [&str; 0])).await;
+    let outcome = fixture
+        .run_request(ExecuteRequest::new("return [typeof console, typeof emit]").bindings([] as [&str; 0]))
+        .await;
     assert_eq!(outcome.unwrap().value().unwrap(), json!(["undefined", "undefined"]));
     // Output streams while the code runs.
     let code = "console.log('early'); await mcp.call('test.wait', {ms: 60000})";
@@ -423,7 +452,8 @@ async fn runs_see_nothing_of_each_other(fixture: Fixture) {
 }
 
 async fn dropping_an_execution_cancels_it(fixture: Fixture) {
-    let execution = fixture.client.execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")).await.unwrap();
+    let execution =
+        fixture.client.execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")).await.unwrap();
     until(|| fixture.seen.running.load(Ordering::SeqCst) == 1).await;
     drop(execution);
     until(|| fixture.seen.dropped.load(Ordering::SeqCst) == 1).await;

@@ -30,7 +30,8 @@ async fn what_is_emitted_is_printed() {
     let source = "emit(read_input().split('').reverse().join('')); emit('!'); return 'ignored'";
     let done = eval(&json!({"source": source, "input": "añb"}).to_string()).await;
     assert_eq!((done.status, done.output, done.error), (0, json!({"output": "bña!"}), Value::Null));
-    let alone = eval(&json!({"source": "emit([typeof console, typeof read_input, read_input()].join())"}).to_string()).await;
+    let alone =
+        eval(&json!({"source": "emit([typeof console, typeof read_input, read_input()].join())"}).to_string()).await;
     assert_eq!(alone.output, json!({"output": "undefined,function,"}));
 }
 

@@ -17,6 +17,7 @@ async fn the_globals_are_these_and_no_others() {
     let code = "return ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'ShadowRealm', 'Temporal', 'process', 'require', \
         'fetch', 'setTimeout', 'structuredClone', 'gc'].filter((name) => name in globalThis)";
     assert_eq!(fixture.value(code).await, json!([]));
-    let code = "return [typeof this, import.meta && Object.keys(import.meta).length, Object.keys(mcp), Reflect.ownKeys(mcp)]";
+    let code =
+        "return [typeof this, import.meta && Object.keys(import.meta).length, Object.keys(mcp), Reflect.ownKeys(mcp)]";
     assert_eq!(fixture.value(code).await, json!(["undefined", 0, [], ["call"]]));
 }

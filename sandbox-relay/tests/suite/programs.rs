@@ -121,7 +121,8 @@ async fn settings_come_from_flags_then_the_environment_then_a_file() {
     let limits = client.limits();
     assert_eq!(limits.get(host_client::LimitName::WallMs), Some(4_321));
     assert_eq!(limits.get(host_client::LimitName::CpuMs), Some(5_000), "a default is never over its maximum");
-    let other = String::from_utf8(output(command(&["token", "--subject", "s", "--config", config])).await.stdout).unwrap();
+    let other =
+        String::from_utf8(output(command(&["token", "--subject", "s", "--config", config])).await.stdout).unwrap();
     assert!(Client::connect(ClientConfig::new(&url, other.trim()), Tools::new()).await.is_err(), "another issuer");
 }
 
@@ -131,7 +132,10 @@ async fn health_ready_and_healthcheck_tell_how_it_is() {
     let client = connect(&relay, Tools::new()).await;
     within(client.run(ExecuteRequest::new("return 1"))).await.unwrap();
     let (status, health) = http(&relay, "/health").await;
-    assert_eq!((status, &health["ok"], &health["connected"], &health["encoding"]), (200, &json!(true), &json!(1), &json!("protobuf")));
+    assert_eq!(
+        (status, &health["ok"], &health["connected"], &health["encoding"]),
+        (200, &json!(true), &json!(1), &json!("protobuf"))
+    );
     within(async {
         while http(&relay, "/ready").await.0 != 200 {
             tokio::time::sleep(Duration::from_millis(5)).await;

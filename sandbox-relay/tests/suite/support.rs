@@ -148,7 +148,14 @@ pub(crate) fn tools(seen: &Arc<Seen>) -> Tools {
     tools
         .add("test.fail", "Fails", |_: Nothing| async move { Err::<(), _>(ToolError::new("it did not work")) })
         .unwrap();
-    tools.add("test.panic", "Panics", |_: Nothing| async move { if true { panic!("inside") } Ok(()) }).unwrap();
+    tools
+        .add("test.panic", "Panics", |_: Nothing| async move {
+            if true {
+                panic!("inside")
+            }
+            Ok(())
+        })
+        .unwrap();
     tools.add("test.large", "Returns much", |Size { bytes }| async move { Ok("x".repeat(bytes)) }).unwrap();
     let waiting = Arc::clone(seen);
     tools

@@ -331,9 +331,13 @@ async fn a_token_that_is_not_good_is_401() {
         }
     }
     assert_eq!(answers.len(), 1, "every refusal looks the same: {answers:?}");
-    assert!(matches!(Raw::open_with(&relay, None).await, Err(WebSocketError::Http(response)) if response.status() == 401));
+    assert!(
+        matches!(Raw::open_with(&relay, None).await, Err(WebSocketError::Http(response)) if response.status() == 401)
+    );
     assert!(Raw::open_with(&relay, Some(&format!("bearer {signed}"))).await.is_ok());
-    assert!(Raw::open_with(&relay, Some(&format!("Bearer {}", with("aud", json!(["x", "sandbox-relay"]))))).await.is_ok());
+    assert!(
+        Raw::open_with(&relay, Some(&format!("Bearer {}", with("aud", json!(["x", "sandbox-relay"]))))).await.is_ok()
+    );
 
     let other = start_relay(&[]).await;
     let foreign = other.token(&["--subject", "s"]).await.unwrap();
@@ -383,7 +387,8 @@ async fn tokens_of_a_key_pair_are_taken_by_their_public_key_alone() {
         assert!(within(host_client::Client::connect(config, Tools::new())).await.is_ok(), "{name}");
         // The public key is no secret: a token signed with it as if it were one is none.
         let forged = sign(&jsonwebtoken::Header::default(), &claims, &std::fs::read_to_string(&public).unwrap());
-        let refused = within(host_client::Client::connect(host_client::ClientConfig::new(&url, forged), Tools::new())).await;
+        let refused =
+            within(host_client::Client::connect(host_client::ClientConfig::new(&url, forged), Tools::new())).await;
         assert!(matches!(refused, Err(Error::Unauthenticated)), "{name}");
     }
 }

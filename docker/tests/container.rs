@@ -1,0 +1,234 @@
+//! The relay in a container, started as users start it: connects, runs a real script, and breaks things.
+//!
+//! `cargo xtask test` builds the image and names it in RELAY_TEST_IMAGE. Without an image these tests fail; they are
+//! never skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use host_client::{Client, ClientConfig, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, Tools};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Notify;
+
+const SECRET: &str = "a secret of the container tests, long enough";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn docker() -> Command {
+    Command::new(std::env::var_os("RELAY_TEST_DOCKER").unwrap_or_else(|| "docker".into()))
+}
+
+fn image() -> String {
+    std::env::var("RELAY_TEST_IMAGE").expect("RELAY_TEST_IMAGE names no image: run `cargo xtask test`")
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A relay in a container that is gone with this value.
+struct Container {
+    id: String,
+    url: String,
+}
+
+impl Container {
+    /// Starts it hardened, with limits on memory and processes, and waits until it is ready.
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = docker();
+        command.args(["run", "--detach", "--rm", "--publish", "127.0.0.1::8080"]);
+        command.args(["--read-only", "--cap-drop=ALL", "--security-opt", "no-new-privileges"]);
+        command.args(["--memory", "512m", "--pids-limit", "128", "--env"]).arg(format!("RELAY_JWT_SECRET={SECRET}"));
+        let id = output(command.arg(image()).arg("serve").args(arguments));
+        let port = output(docker().args(["port", &id, "8080/tcp"]));
+        let container = Self { url: format!("ws://{}/ws", port.lines().next().unwrap()), id };
+        let started = Instant::now();
+        while !container.exec(&["/sandbox-relay", "healthcheck"]) {
+            assert!(started.elapsed() < PATIENCE, "it does not get ready: {}", container.logs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        container
+    }
+
+    fn exec(&self, command: &[&str]) -> bool {
+        docker().args(["exec", &self.id]).args(command).output().unwrap().status.success()
+    }
+
+    fn logs(&self) -> String {
+        let output = docker().args(["logs", &self.id]).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    fn token(&self) -> String {
+        let mut command = docker();
+        command.args(["run", "--rm", "--env"]).arg(format!("RELAY_JWT_SECRET={SECRET}"));
+        output(command.arg(image()).args(["token", "--subject", "container"]))
+    }
+
+    async fn connect(&self, tools: Tools) -> Client {
+        Client::connect(ClientConfig::new(&self.url, self.token()), tools).await.unwrap()
+    }
+
+    /// The processes in the container, as the engine's machine sees them.
+    fn processes(&self) -> Vec<String> {
+        output(docker().args(["top", &self.id, "-eo", "pid"]))
+            .lines()
+            .skip(1)
+            .map(|pid| pid.trim().to_owned())
+            .collect()
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = docker().args(["rm", "--force", &self.id]).output();
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ReadArgs {
+    path: String,
+}
+
+/// Tools over this repository's own sources.
+fn tools() -> Tools {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src");
+    let mut tools = Tools::new();
+    let folder = root.clone();
+    tools
+        .add("files.list", "The source files", move |_: serde_json::Map<String, serde_json::Value>| {
+            let folder = folder.clone();
+            async move {
+                let mut names = Vec::new();
+                for entry in std::fs::read_dir(folder)? {
+                    names.extend(entry?.file_name().into_string().ok());
+                }
+                Ok::<_, ToolError>(names)
+            }
+        })
+        .unwrap();
+    tools
+        .add("files.read", "The text of a file", move |ReadArgs { path }: ReadArgs| {
+            let path = root.join(path);
+            async move { Ok::<_, ToolError>(tokio::fs::read_to_string(path).await?) }
+        })
+        .unwrap();
+    tools
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_script_runs_in_a_hardened_container() {
+    let container = Container::start(&[]);
+    let client = container.connect(tools()).await;
+    let code = "const names = await mcp.call('files.list'); \
+        const texts = await Promise.all(names.map((path) => mcp.call('files.read', {path}))); \
+        return Object.fromEntries(names.map((name, i) => [name, texts[i].split('\\n').length]))";
+    let outcome = within(client.run(ExecuteRequest::new(code))).await.unwrap();
+    let lines = outcome.value().unwrap();
+    let text =
+        std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src/frame.rs")).unwrap();
+    assert_eq!(lines["frame.rs"], json!(text.split('\n').count()));
+
+    // What is hostile ends alone, and what comes after it works, in the same container.
+    for (code, expected) in [
+        ("for(;;){}", ErrorCode::Timeout),
+        ("[].indexOf.call({length: 2**53 - 1}, 1)", ErrorCode::Timeout),
+        ("const a = []; for(;;) a.push([1])", ErrorCode::MemoryLimit),
+    ] {
+        let request = ExecuteRequest::new(code)
+            .limit(LimitName::WallMs, if expected == ErrorCode::Timeout { 300 } else { 30_000 });
+        let error = within(client.run(request)).await.unwrap_err();
+        assert!(error.code().is_some_and(|code| *code == expected), "{code}: {error}");
+        assert_eq!(within(client.run(ExecuteRequest::new("return 1"))).await.unwrap().value().unwrap(), json!(1));
+    }
+
+    // More executions than the container's memory admits at once wait for their turn.
+    let runs = (0..24).map(|n| {
+        let client = client.clone();
+        tokio::spawn(
+            async move { client.run(ExecuteRequest::new(format!("return {n}"))).await.unwrap().value().unwrap() },
+        )
+    });
+    for (n, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
+        assert_eq!(within(run).await.unwrap(), json!(n));
+    }
+    assert!(!container.logs().contains(&container.token()[..40]), "no token in the log");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn process_1_leaves_no_zombies_and_stops_when_told() {
+    let container = Container::start(&["--worker-stock", "2", "--worker-forks", "20"]);
+    let client = container.connect(tools()).await;
+    for _ in 0..60 {
+        within(client.run(ExecuteRequest::new("return 1"))).await.unwrap();
+    }
+    // The relay, its forking process, the successor of that, and two workers that wait.
+    let started = Instant::now();
+    while container.processes().len() > 5 {
+        assert!(started.elapsed() < PATIENCE, "{:?}", container.processes());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let stopping = Instant::now();
+    output(docker().args(["stop", "--time", "30", &container.id]));
+    assert!(stopping.elapsed() < Duration::from_secs(20), "SIGTERM ends it, not the SIGKILL after it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_container_ends_its_calls_at_once() {
+    let container = Container::start(&[]);
+    let called = Arc::new(Notify::new());
+    let mut tools = Tools::new();
+    let notify = Arc::clone(&called);
+    tools
+        .add("never.answer", "Waits for ever", move |_: serde_json::Map<String, serde_json::Value>| {
+            notify.notify_one();
+            std::future::pending::<Result<(), ToolError>>()
+        })
+        .unwrap();
+    let client = container.connect(tools).await;
+    let execution = client.execute(ExecuteRequest::new("await mcp.call('never.answer')")).await.unwrap();
+    within(called.notified()).await;
+    let killed = Instant::now();
+    output(docker().args(["kill", &container.id]));
+    let error = within(execution).await.unwrap_err();
+    assert!(error.code().is_some_and(|code| *code == ErrorCode::SessionLost), "{error}");
+    assert!(killed.elapsed() < Duration::from_secs(30), "before any heartbeat would have told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_token_is_refused() {
+    let container = Container::start(&[]);
+    for token in ["", "nonsense", &container.token().replace('.', "x")] {
+        let refused = within(Client::connect(ClientConfig::new(&container.url, token), Tools::new())).await;
+        assert!(matches!(refused, Err(Error::Unauthenticated)), "{token:?}");
+    }
+    let mut without_key = docker();
+    let refused = without_key.args(["run", "--rm", &image()]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("RELAY_JWT_SECRET"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_knows_how_it_is() {
+    let container = Container::start(&[]);
+    let health = || output(docker().args(["inspect", "--format", "{{.State.Health.Status}}", &container.id]));
+    let started = Instant::now();
+    while health() != "healthy" {
+        assert!(started.elapsed() < PATIENCE, "{}", health());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let user = output(docker().args(["inspect", "--format", "{{.Config.User}}", &container.id]));
+    assert_eq!(user, "65534:65534");
+    let bytes: u64 = output(docker().args(["image", "inspect", "--format", "{{.Size}}", &image()])).parse().unwrap();
+    assert!(bytes < 70_000_000, "{bytes} bytes");
+}
