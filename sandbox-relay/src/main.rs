@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     };
     match command {
         Command::Serve(args) => {
-            tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
             runtime.block_on(serve::serve(args)).map_or_else(|error| fail(error, EXIT_USAGE), |()| ExitCode::SUCCESS)
         }
         Command::Token(args) => match token::token(args) {

@@ -76,6 +76,11 @@ fn with<R>(f: impl FnOnce(&mut Bridge) -> R) -> R {
     })
 }
 
+/// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
+pub(super) fn prepare_thread() {
+    BRIDGE.set(None);
+}
+
 /// Hands the port to the bridge, before any code runs.
 pub(super) fn begin(port: Port, limits: BridgeLimits) {
     let bridge = Bridge {

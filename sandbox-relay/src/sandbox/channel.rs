@@ -20,7 +20,7 @@ pub(crate) mod message {
 pub(crate) const MAX_FRAME_BYTES: usize = 13 << 20;
 
 const LENGTH_BYTES: usize = 4;
-const READ_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;
 
 /// The peer announced a frame that is too long or no message.
 #[derive(Debug, thiserror::Error)]

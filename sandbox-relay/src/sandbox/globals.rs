@@ -121,6 +121,11 @@ thread_local! {
     static RANDOM: RefCell<Xoshiro> = const { RefCell::new(Xoshiro([1, 2, 3, 4])) };
 }
 
+/// Makes room for the state of the bindings in this thread. A fork inherits it and need not look for it any more.
+pub(super) fn prepare_thread() {
+    INPUT.set(String::new());
+}
+
 /// Gives this process's `Math.random` a state of its own: a fork inherits its parent's.
 ///
 /// # Errors

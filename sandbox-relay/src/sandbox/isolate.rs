@@ -28,9 +28,26 @@ const WARM_UP: &str = r#"
 const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.call('a.b', {n})));\n\
     for (const { x, ...rest } of r) { if (x > 1 && !rest) return `${x}`; }\nreturn { a: r.length, b: [/x/u, null] };";
 
-/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`. Each execution lowers that for itself. Nothing
-/// comes of it when V8 cannot make its own objects.
+/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one. Each
+/// execution lowers the heap for itself. Nothing comes of it when V8 cannot make its own objects.
 pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
+    let mut warm = cold(heap_bytes)?;
+    {
+        v8::scope!(let scope, &mut warm.isolate);
+        let context = v8::Local::new(scope, &warm.scratch);
+        let scope = &mut v8::ContextScope::new(scope, context);
+        if let Some(script) = v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None)) {
+            script.run(scope);
+        }
+        scope.perform_microtask_checkpoint();
+    }
+    // Whether it parses is of no interest here; its pages are.
+    drop(source::prepare(WARM_UP_SOURCE));
+    Some(warm)
+}
+
+/// The same without the warm-up, for a process that runs only one script.
+pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
     start_v8();
     let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
     let mut isolate = v8::Isolate::new(params);
@@ -41,22 +58,10 @@ pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
         let context = v8::Context::new(scope, v8::ContextOptions::default());
         context.set_allow_generation_from_strings(false);
         let scope = &mut v8::ContextScope::new(scope, context);
-        // The warm-up runs in a context of its own: nothing that it does can be seen in the script's.
-        let scratch = v8::Context::new(scope, v8::ContextOptions::default());
-        {
-            let scope = &mut v8::ContextScope::new(scope, scratch);
-            if let Some(script) =
-                v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None))
-            {
-                script.run(scope);
-            }
-            scope.perform_microtask_checkpoint();
-        }
         globals::install(scope, context);
+        let scratch = v8::Context::new(scope, v8::ContextOptions::default());
         (v8::Global::new(scope, context), globals::Bindings::new(scope)?, v8::Global::new(scope, scratch))
     };
-    // Whether it parses is of no interest here; its pages are.
-    drop(source::prepare(WARM_UP_SOURCE));
     Some(Warm { isolate, context, bindings, scratch })
 }
 

@@ -231,8 +231,11 @@ impl Keeper {
     fn fill(&mut self, spawner: &mut dyn Spawner) -> io::Result<()> {
         let mut made = Vec::new();
         let mut result = Ok(());
-        for _ in 0..self.stock.capacity() {
-            match spawner.spawn() {
+        let missing = self.stock.capacity();
+        // A stock that is nearly full is not in a hurry.
+        let ahead = missing * 4 <= self.stock.max_capacity();
+        for _ in 0..missing {
+            match spawner.spawn(ahead) {
                 Ok(newborn) => made.push(self.adopt(newborn)),
                 Err(error) => {
                     result = Err(error);

@@ -57,6 +57,8 @@ impl ProcessArgs {
 pub(super) const WARM: &[u8] = b"warm";
 /// What asks it for a fork, with the worker's socket attached.
 pub(super) const FORK: &[u8] = b"fork";
+/// The same, for a worker that may take its time to get ready so as to be quicker later.
+pub(super) const FORK_AHEAD: &[u8] = b"fork ahead";
 
 /// Warms V8 and forks a worker for each request, until the relay closes the socket.
 ///
@@ -72,7 +74,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
     // Each fork consumes its copy of this; the original only lends its pages.
     let mut warm = Some(warm);
-    while let Some(socket) = receive_socket(&control)? {
+    while let Some((socket, ahead)) = receive_request(&control)? {
         match sys::fork_sibling() {
             Ok(sys::Fork::Parent { pid, pidfd }) => {
                 drop(socket);
@@ -80,7 +82,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
             }
             Ok(sys::Fork::Child) => {
                 if let Some(warm) = warm.take() {
-                    worker::run(warm, UnixStream::from(socket), args.jail());
+                    worker::run(warm, UnixStream::from(socket), args.jail(), ahead);
                 }
                 sys::exit_now(worker::EXIT_BROKEN);
             }
@@ -104,22 +106,25 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
 pub fn run_worker(args: ProcessArgs) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     worker::prepare_process()?;
-    let warm = isolate::warm(args.heap_bytes).ok_or_else(not_warm)?;
-    worker::run(warm, socket, args.jail());
+    let warm = isolate::cold(args.heap_bytes).ok_or_else(not_warm)?;
+    // Its memory is all its own already.
+    let ahead = false;
+    worker::run(warm, socket, args.jail(), ahead);
 }
 
 fn not_warm() -> io::Error {
     io::Error::other("V8 could not be made ready")
 }
 
-/// The next worker's socket, or nothing when the relay is done.
-fn receive_socket(control: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+/// The next worker's socket, and whether it is made ahead of need; nothing when the relay is done.
+fn receive_request(control: &OwnedFd) -> io::Result<Option<(OwnedFd, bool)>> {
     let mut request = [0; 16];
     loop {
         let (length, socket) = receive_with_fd(control, &mut request)?;
         match socket {
             _ if length == 0 => return Ok(None),
-            Some(socket) if &request[..length] == FORK => return Ok(Some(socket)),
+            Some(socket) if &request[..length] == FORK => return Ok(Some((socket, false))),
+            Some(socket) if &request[..length] == FORK_AHEAD => return Ok(Some((socket, true))),
             _ => {}
         }
     }

@@ -39,8 +39,9 @@ pub(super) struct Newborn {
 /// Makes worker processes. All calls come from one thread, which outlives every process it makes: their death signal is
 /// tied to it.
 pub(super) trait Spawner {
-    /// Makes one worker process, a child of the relay.
-    fn spawn(&mut self) -> io::Result<Newborn>;
+    /// Makes one worker process, a child of the relay. One that is made `ahead` of need may take longer until it is ready,
+    /// and is quicker when it is needed.
+    fn spawn(&mut self, ahead: bool) -> io::Result<Newborn>;
 
     /// A process that has to live for `spawn` to be quick; the caller watches it and calls `revive` when it ends.
     fn watched(&self) -> Option<BorrowedFd<'_>>;
@@ -87,7 +88,7 @@ struct ExecSpawner {
 }
 
 impl Spawner for ExecSpawner {
-    fn spawn(&mut self) -> io::Result<Newborn> {
+    fn spawn(&mut self, _ahead: bool) -> io::Result<Newborn> {
         let (socket, theirs) = UnixStream::pair()?;
         let (pid, pidfd) = start(own_command("internal-worker", self.args, theirs.into()))?;
         Ok(Newborn { pid, pidfd, socket })
@@ -137,9 +138,10 @@ impl Zygote {
         }
     }
 
-    fn fork(&mut self) -> io::Result<Newborn> {
+    fn fork(&mut self, ahead: bool) -> io::Result<Newborn> {
         let (socket, theirs) = UnixStream::pair()?;
-        process::send_with_fd(&self.control, process::FORK, &theirs)?;
+        let request = if ahead { process::FORK_AHEAD } else { process::FORK };
+        process::send_with_fd(&self.control, request, &theirs)?;
         drop(theirs);
         let mut answer = [0; 4];
         let (length, pidfd) = process::receive_with_fd(&self.control, &mut answer)?;
@@ -164,7 +166,7 @@ impl Drop for Zygote {
 }
 
 impl Spawner for ForkSpawner {
-    fn spawn(&mut self) -> io::Result<Newborn> {
+    fn spawn(&mut self, ahead: bool) -> io::Result<Newborn> {
         if let Some(next) = &self.next
             && next.is_warm(RecvFlags::DONTWAIT)?
         {
@@ -174,7 +176,7 @@ impl Spawner for ForkSpawner {
             self.revive()?;
         }
         let Some(current) = &mut self.current else { return Err(io::Error::other("no forking process")) };
-        let newborn = match current.fork() {
+        let newborn = match current.fork(ahead) {
             Ok(newborn) => newborn,
             Err(error) => {
                 self.current = None;

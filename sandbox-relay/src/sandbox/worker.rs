@@ -49,6 +49,8 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     };
     super::channel::put_frame(&message::Report { kind: Some(Report::Failed(failed)) }, &mut frame);
     NESTED_TOO_DEEP.get_or_init(|| frame);
+    bridge::prepare_thread();
+    globals::prepare_thread();
     sys::on_segmentation_fault(overflowed)
 }
 
@@ -64,7 +66,9 @@ extern "C" fn overflowed(_signal: libc::c_int) {
 }
 
 /// Locks the process, says so, runs the script that comes, reports, and waits for its end.
-pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig) -> ! {
+///
+/// A worker that is made `ahead` of need does more before it says so.
+pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig, ahead: bool) -> ! {
     if let Err(error) = jail::lock(socket.as_fd(), config) {
         // The reason goes where the report would: the relay logs it and does not use this worker.
         let mut port = Port::new(socket);
@@ -73,7 +77,9 @@ pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig) -> ! {
         sys::exit_now(EXIT_NOT_LOCKED);
     }
     SOCKET.store(std::os::fd::AsRawFd::as_raw_fd(&socket), Ordering::Relaxed);
-    touch(&mut warm);
+    if ahead {
+        touch(&mut warm);
+    }
     let mut port = Port::new(socket);
     port.put(Report::Ready(message::Ready {}));
     let start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
