@@ -4,9 +4,9 @@
 //! 0. [`serve`] and [`config`]: the life of the server, its settings; `server`: from TCP to a WebSocket
 //! 1. `connection`: frames in and out; `outbound`: what waits to be written
 //! 2. [`auth`]: the token, checked before the WebSocket begins
-//! 3. `session`: messages, and what is open for this host
+//! 3. `session`: messages, and what is open for this host; `session::sink`: its end of one execution
 //! 4. `admission`: who runs when
-//! 5. `execution`: one run, counted and timed from outside
+//! 5. `execution`: one run from outside; `execution::run`: what it has used; `execution::link`: the worker's socket
 //! 6. `sandbox`: the worker processes, and what happens in them
 //!
 //! [`eval`], [`token`] and [`healthcheck`] are the other subcommands.

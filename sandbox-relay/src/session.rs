@@ -1,27 +1,25 @@
 //! One host's state: what it may do, what runs for it, which calls are open. It knows messages and no transport.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+mod sink;
 
-use futures_util::FutureExt;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    BASIC_SERVER, CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName,
-    wire,
+    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, wire,
 };
 use tokio::sync::{Notify, mpsc};
 
 use crate::App;
 use crate::admission::SessionNumber;
 use crate::auth::{Identity, ToolPatterns};
-use crate::execution::{
-    self, Bindings, CallFailure, Command, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
-};
-use crate::outbound::{Outbound, Room};
+use crate::execution::{Bindings, CallFailure, Command, ExecutionError, ExecutionRequest, WorkerCall};
+use crate::outbound::Outbound;
+use sink::{SessionSink, run_execution};
 
 /// How many execution ids of the past a session remembers, to notice one that is used again.
 const REMEMBERED_EXECUTIONS: usize = 1_024;
@@ -318,174 +316,4 @@ fn clamp_warning(clamped: &Clamped) -> wire::Warning {
 /// The start of a text from a peer, for logs and errors.
 fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
-}
-
-/// Waits for its turn, runs, and answers.
-async fn run_execution(
-    mut sink: SessionSink,
-    request: ExecutionRequest,
-    mut commands: mpsc::Receiver<Command>,
-    clamped: Vec<wire::Warning>,
-) {
-    let shared = Arc::clone(&sink.shared);
-    let queued = Instant::now();
-    let admitted = async {
-        let permit = shared.app.admission.admit(Arc::clone(&shared.subject), shared.number).await;
-        let permit = permit.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        let worker = shared.app.pool.take().await;
-        let mut worker = worker.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        worker.hold(permit);
-        Ok(worker)
-    };
-    let admitted = tokio::select! {
-        biased;
-        admitted = admitted => admitted,
-        // Nothing but the end of the session or a cancel can come while no call was made.
-        _ = commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
-    };
-    let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let (mut outcome, worker) = match admitted {
-        Ok(worker) => {
-            let (outcome, worker) = execution::run(worker, request, commands, &mut sink).await;
-            (outcome, Some(worker))
-        }
-        Err(error) => (Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() }, None),
-    };
-    outcome.usage.queue_us = queue_us;
-    outcome.warnings.splice(0..0, clamped);
-    // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not read
-    // keeps no worker alive.
-    let mut ending = pin!(sink.end(outcome));
-    if ending.as_mut().now_or_never().is_none() {
-        drop(worker);
-        ending.await;
-    } else {
-        tokio::task::yield_now().await;
-        // Its place is free when it is reaped, which nobody has to wait for.
-        drop(worker);
-    }
-}
-
-/// The session's end of one execution.
-struct SessionSink {
-    shared: Arc<Shared>,
-    id: ExecutionId,
-    basic: bool,
-}
-
-impl SessionSink {
-    fn execution_id(&self) -> String {
-        if self.basic { String::new() } else { self.id.as_str().to_owned() }
-    }
-
-    /// Tells the host how it ended, and forgets the execution.
-    async fn end(self, outcome: Outcome) {
-        // Calls whose answers are still awaited are given up: nobody reads those answers any more.
-        let open: Vec<_> = {
-            let mut state = self.shared.lock();
-            state.executions.remove(&self.id);
-            if !self.basic {
-                state.remember(self.id.clone());
-            }
-            state.calls.extract_if(|_, (execution, _)| *execution == self.id).map(|(call, _)| call).collect()
-        };
-        for call in open {
-            let Some(room) = self.shared.outbound.reserve(0).await else { return };
-            self.send_cancel(room, call, "the execution ended");
-        }
-        let Outcome { result, usage, warnings } = outcome;
-        let execution_id = self.execution_id();
-        let (payload, weight) = match result {
-            Ok(data) => {
-                let weight = data.len();
-                (Payload::Result(wire::Result { data, execution_id, usage: Some(usage), warnings }), weight)
-            }
-            Err(error) => (Payload::Error(wire::Error { execution_id, ..error.into_wire(usage, warnings) }), 0),
-        };
-        if let Some(room) = self.shared.outbound.reserve(weight).await {
-            room.send(payload);
-        }
-        self.shared.ended.notify_waiters();
-    }
-
-    fn send_cancel(&self, room: Room, call: CallId, reason: &str) {
-        if self.basic {
-            return;
-        }
-        room.send(Payload::Cancel(wire::Cancel {
-            execution_id: self.execution_id(),
-            call_id: call.to_string(),
-            reason: reason.into(),
-        }));
-    }
-}
-
-impl EventSink for SessionSink {
-    type Permit = Room;
-
-    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
-        let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
-        let allowed = self.shared.allowed.allow(tool);
-        if self.basic {
-            return match (tool.server() == BASIC_SERVER, allowed) {
-                (false, _) => {
-                    fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server()))
-                }
-                (true, false) => fail(ErrorCode::UnknownTool, format!("there is no tool {tool}")),
-                (true, true) => Ok(()),
-            };
-        }
-        let none = Tools::new();
-        let tools = self.shared.tools.get().unwrap_or(&none);
-        match tools.get(tool.server()) {
-            None => {
-                let mut servers: Vec<_> = tools.keys().map(String::as_str).collect();
-                servers.sort_unstable();
-                servers.truncate(20);
-                let message = format!("there is no server {:?}; there are: {}", tool.server(), servers.join(", "));
-                fail(ErrorCode::UnknownServer, message)
-            }
-            Some(names) if !allowed || !names.contains(tool.tool()) => {
-                fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
-        self.shared.outbound.reserve(weight)
-    }
-
-    fn send(&mut self, room: Room, event: Event) {
-        match event {
-            Event::Call { call: worker_call, tool, arguments, remaining } => {
-                let id = {
-                    let mut state = self.shared.lock();
-                    state.last_call += 1;
-                    let id = CallId(state.last_call);
-                    state.calls.insert(id, (self.id.clone(), worker_call));
-                    id
-                };
-                room.send(Payload::ToolCall(wire::ToolCall {
-                    id: id.to_string(),
-                    tool: if self.basic { tool.tool().to_owned() } else { tool.as_str().to_owned() },
-                    arguments,
-                    execution_id: self.execution_id(),
-                    remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
-                }));
-            }
-            Event::CallGivenUp { call, reason } => {
-                let given_up = |_: &CallId, (execution, open): &mut (ExecutionId, WorkerCall)| {
-                    *execution == self.id && *open == call
-                };
-                let id = self.shared.lock().calls.extract_if(given_up).next();
-                if let Some((id, _)) = id {
-                    self.send_cancel(room, id, reason);
-                }
-            }
-            Event::Output(items) => {
-                room.send(Payload::Output(wire::Output { execution_id: self.execution_id(), items }));
-            }
-        }
-    }
 }

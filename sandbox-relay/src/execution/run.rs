@@ -1,0 +1,350 @@
+//! The state of a run, and what it has used: every limit that can be counted from outside is counted here.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::wire::{OutputItem, OutputKind};
+use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
+use tokio::time::Instant;
+
+use super::link::{MAX_WAITING_BYTES, Reader, Writer};
+use super::{CallFailure, Command, Event, EventSink, ExecutionError, Outcome, WorkerCall};
+use crate::sandbox::channel::ChannelError;
+use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
+use crate::sandbox::pool::Worker;
+
+/// The most pieces of output in one message.
+const MAX_OUTPUT_ITEMS: usize = 1_024;
+
+/// What ended a run: the worker's word, or ours.
+pub(super) enum Ended {
+    Done(message::Done),
+    Failed(message::Failed),
+    Stopped(ExecutionError),
+}
+
+pub(super) fn lost(error: &ChannelError) -> Ended {
+    Ended::Stopped(match error {
+        ChannelError::Socket(_) => {
+            ExecutionError::new(ErrorCode::WorkerLost, "the worker process ended without an answer")
+        }
+        ChannelError::TooLong(_) | ChannelError::Undecodable(_) => {
+            ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was stopped: {error}"))
+        }
+    })
+}
+
+pub(super) fn broken(what: &str) -> Ended {
+    Ended::Stopped(ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was stopped: {what}")))
+}
+
+pub(super) fn cancelled() -> Ended {
+    Ended::Stopped(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"))
+}
+
+struct OpenCall {
+    deadline: Instant,
+    tool: ToolName,
+}
+
+/// The state of a run, and what it has used.
+pub(super) struct Run {
+    worker: Worker,
+    pub(super) writer: Writer,
+    limits: Limits,
+    started: Instant,
+    wall_deadline: Instant,
+    cpu_before: Duration,
+    cpu_check: Instant,
+    open: HashMap<WorkerCall, OpenCall>,
+    first_call_deadline: Option<Instant>,
+    given_up: Vec<WorkerCall>,
+    tool_calls: u64,
+    output_bytes: usize,
+    output_count: u64,
+}
+
+impl Run {
+    pub(super) fn new(worker: Worker, limits: Limits, writer: Writer) -> Self {
+        let started = Instant::now();
+        let after = |name| started + Duration::from_millis(limits.get(name));
+        Self {
+            cpu_before: worker.cpu_time(),
+            writer,
+            started,
+            wall_deadline: after(LimitName::WallMs),
+            cpu_check: after(LimitName::CpuMs),
+            open: HashMap::new(),
+            first_call_deadline: None,
+            given_up: Vec::new(),
+            tool_calls: 0,
+            output_bytes: 0,
+            output_count: 0,
+            worker,
+            limits,
+        }
+    }
+
+    pub(super) fn next_check(&self) -> Instant {
+        let check = self.wall_deadline.min(self.cpu_check);
+        self.first_call_deadline.map_or(check, |call| check.min(call))
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.worker.cpu_time().saturating_sub(self.cpu_before)
+    }
+
+    pub(super) fn command(&mut self, command: Option<Command>) -> Option<Ended> {
+        match command {
+            Some(Command::Settle { call, outcome }) => {
+                // A call that was given up meanwhile is settled already.
+                if let Some(OpenCall { tool, .. }) = self.open.remove(&call) {
+                    let outcome = self.bounded(&tool, outcome);
+                    self.writer.put(settle(call, outcome));
+                }
+                None
+            }
+            Some(Command::Cancel) | None => Some(cancelled()),
+        }
+    }
+
+    fn bounded(&self, tool: &ToolName, outcome: Result<Bytes, CallFailure>) -> Result<Bytes, CallFailure> {
+        let result = outcome?;
+        let limit = self.limits.size(LimitName::ToolResultBytes);
+        if result.len() > limit {
+            let message =
+                format!("the result of {tool} has {} bytes; the limit tool_result_bytes is {limit}", result.len());
+            return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
+        }
+        if self.writer.pending.len() + result.len() > MAX_WAITING_BYTES {
+            let message =
+                format!("the result of {tool} was dropped: the code is busy and too many results wait for it");
+            return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
+        }
+        Ok(result)
+    }
+
+    /// Looks at the clocks: the wall's, the CPU's, and those of the open calls.
+    pub(super) fn check_time(&mut self) -> Option<Ended> {
+        let now = Instant::now();
+        if now >= self.wall_deadline {
+            return Some(Ended::Stopped(self.limit_hit(ErrorCode::Timeout, LimitName::WallMs)));
+        }
+        if now >= self.cpu_check {
+            let limit = Duration::from_millis(self.limits.get(LimitName::CpuMs));
+            let left = limit.saturating_sub(self.cpu_time());
+            if left.is_zero() {
+                return Some(Ended::Stopped(self.limit_hit(ErrorCode::CpuLimit, LimitName::CpuMs)));
+            }
+            // One thread cannot use more CPU than time passes.
+            self.cpu_check = now + left.max(Duration::from_millis(1));
+        }
+        if self.first_call_deadline.is_some_and(|deadline| now >= deadline) {
+            self.give_up_calls(now);
+        }
+        None
+    }
+
+    fn give_up_calls(&mut self, now: Instant) {
+        let limit = self.limits.get(LimitName::ToolCallMs);
+        let expired: Vec<_> =
+            self.open.iter().filter(|(_, open)| open.deadline <= now).map(|(call, _)| *call).collect();
+        for call in expired {
+            if let Some(OpenCall { tool, .. }) = self.open.remove(&call) {
+                let message = format!("{tool} did not answer within {limit} ms");
+                self.writer.put(settle(call, Err(CallFailure { code: ErrorCode::ToolTimeout.into(), message })));
+                self.given_up.push(call);
+            }
+        }
+        self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
+    }
+
+    pub(super) fn given_up(&mut self) -> Option<Event> {
+        self.given_up.pop().map(|call| Event::CallGivenUp { call, reason: "tool_call_ms is used up" })
+    }
+
+    /// Takes what the worker said, and what it said right after it where that can go together.
+    pub(super) fn report(
+        &mut self,
+        report: Report,
+        reader: &mut Reader,
+        sink: &impl EventSink,
+    ) -> Result<Option<Event>, Ended> {
+        match report {
+            Report::Call(call) => self.call(call, sink),
+            Report::Output(output) => {
+                let mut items = vec![self.output(output)?];
+                while items.len() < MAX_OUTPUT_ITEMS
+                    && let Some(output) = reader.try_output().map_err(|error| lost(&error))?
+                {
+                    items.push(self.output(output)?);
+                }
+                Ok(Some(Event::Output(items)))
+            }
+            Report::Done(done) => Err(Ended::Done(done)),
+            Report::Failed(failed) => Err(Ended::Failed(failed)),
+            Report::Ready(_) => Err(broken("it said twice that it is ready")),
+        }
+    }
+
+    fn call(&mut self, call: message::Call, sink: &impl EventSink) -> Result<Option<Event>, Ended> {
+        let number = WorkerCall(call.call);
+        if self.open.contains_key(&number) || self.open.len() >= self.limits.size(LimitName::ToolCallsInFlight) {
+            return Err(broken("it sent calls that its limits do not allow"));
+        }
+        let checked = ToolName::try_from(call.tool)
+            .map_err(|error| CallFailure { code: ErrorCode::InvalidToolName.into(), message: error.to_string() })
+            .and_then(|tool| self.check_call(tool, &call.arguments, sink));
+        let tool = match checked {
+            Ok(tool) => tool,
+            Err(failure) => {
+                self.writer.put(settle(number, Err(failure)));
+                return Ok(None);
+            }
+        };
+        self.tool_calls += 1;
+        let now = Instant::now();
+        let remaining = Duration::from_millis(self.limits.get(LimitName::ToolCallMs)).min(self.wall_deadline - now);
+        // A call has its own limit; where the execution ends before it, that ends the call too.
+        let deadline = now + Duration::from_millis(self.limits.get(LimitName::ToolCallMs));
+        self.open.insert(number, OpenCall { deadline, tool: tool.clone() });
+        // All calls have the same limit, so the first is the first to expire; a later look corrects what was answered.
+        self.first_call_deadline.get_or_insert(deadline);
+        Ok(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))
+    }
+
+    fn check_call(&self, tool: ToolName, arguments: &[u8], sink: &impl EventSink) -> Result<ToolName, CallFailure> {
+        let most = self.limits.get(LimitName::ToolCalls);
+        if self.tool_calls >= most {
+            let message = format!("{tool} was not called: this execution has used its {most} tool calls");
+            return Err(CallFailure { code: ErrorCode::ToolCallLimit.into(), message });
+        }
+        let limit = self.limits.size(LimitName::ArgumentsBytes);
+        if arguments.len() > limit {
+            let message = format!("the arguments of {tool} have {} bytes; the limit is {limit}", arguments.len());
+            return Err(CallFailure { code: ErrorCode::ArgumentsLimit.into(), message });
+        }
+        sink.check_tool(&tool)?;
+        Ok(tool)
+    }
+
+    fn output(&mut self, output: message::Output) -> Result<OutputItem, Ended> {
+        self.output_count += 1;
+        self.output_bytes += output.text.len();
+        if self.output_count > self.limits.get(LimitName::OutputCount) {
+            return Err(Ended::Stopped(self.limit_hit(ErrorCode::OutputLimit, LimitName::OutputCount)));
+        }
+        if self.output_bytes > self.limits.size(LimitName::OutputBytes) {
+            return Err(Ended::Stopped(self.limit_hit(ErrorCode::OutputLimit, LimitName::OutputBytes)));
+        }
+        let kind = i32::try_from(output.kind).ok().and_then(|kind| OutputKind::try_from(kind).ok());
+        Ok(OutputItem { kind: kind.unwrap_or(OutputKind::Log).into(), text: output.text })
+    }
+
+    fn limit_hit(&self, code: ErrorCode, limit: LimitName) -> ExecutionError {
+        let value = self.limits.get(limit);
+        let hint = match limit {
+            LimitName::WallMs => "await independent calls together with Promise.all, or ask for a higher limit",
+            LimitName::CpuMs => "do less work in the code, or look for a loop that does not end",
+            _ => "",
+        };
+        ExecutionError {
+            limit: Some(limit),
+            hint: hint.into(),
+            ..ExecutionError::new(code, format!("the limit {limit} of {value} is used up ({})", self.standing()))
+        }
+    }
+
+    /// How near each limit is.
+    fn standing(&self) -> String {
+        let used = [
+            (LimitName::WallMs, self.started.elapsed().as_millis()),
+            (LimitName::CpuMs, self.cpu_time().as_millis()),
+            (LimitName::ToolCalls, self.tool_calls.into()),
+            (LimitName::OutputBytes, self.output_bytes as u128),
+        ];
+        let parts = used.map(|(name, used)| format!("{name} {used} of {}", self.limits.get(name)));
+        format!("used: {}", parts.join(", "))
+    }
+
+    pub(super) fn outcome(self, ended: Ended) -> (Outcome, Worker) {
+        let (result, warnings, memory_bytes) = match ended {
+            Ended::Done(done) => (self.checked_result(done.result), done.warnings, done.memory_bytes),
+            Ended::Failed(mut failed) => {
+                let warnings = std::mem::take(&mut failed.warnings);
+                let memory_bytes = failed.memory_bytes;
+                (Err(self.reported_error(failed)), warnings, memory_bytes)
+            }
+            Ended::Stopped(error) => (Err(error), Vec::new(), 0),
+        };
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let usage = wire::Usage {
+            queue_us: 0,
+            wall_us: micros(self.started.elapsed()),
+            cpu_us: micros(self.cpu_time()),
+            tool_calls: self.tool_calls,
+            output_bytes: self.output_bytes as u64,
+            memory_bytes,
+        };
+        let warnings =
+            warnings.into_iter().take(16).map(|it| wire::Warning { code: it.code, message: short(it.message) });
+        (Outcome { result, usage, warnings: warnings.collect() }, self.worker)
+    }
+
+    fn checked_result(&self, result: Bytes) -> Result<Bytes, ExecutionError> {
+        if result.len() > self.limits.size(LimitName::ResultBytes) {
+            return Err(self.limit_hit(ErrorCode::ResultLimit, LimitName::ResultBytes));
+        }
+        Ok(result)
+    }
+
+    /// What the worker reports, as far as it is a worker's to report.
+    fn reported_error(&self, failed: message::Failed) -> ExecutionError {
+        let code = match failed.code.parse() {
+            Ok(
+                code @ (ErrorCode::SyntaxError
+                | ErrorCode::EvalError
+                | ErrorCode::MemoryLimit
+                | ErrorCode::OutputLimit
+                | ErrorCode::ResultLimit
+                | ErrorCode::NotSerializable
+                | ErrorCode::Unsettled
+                | ErrorCode::Internal),
+            ) => code,
+            _ => return ExecutionError::new(ErrorCode::WorkerLost, "the worker ended with an answer of no meaning"),
+        };
+        let limit: Option<LimitName> = failed.limit.parse().ok();
+        let message = match limit {
+            Some(_) => format!("{} ({})", short(failed.message), self.standing()),
+            None => short(failed.message),
+        };
+        ExecutionError {
+            code,
+            message,
+            limit,
+            line: failed.line,
+            column: failed.column,
+            hint: short(failed.hint),
+            tool: short(failed.tool),
+            tool_code: short(failed.tool_code),
+        }
+    }
+}
+
+/// A text from a worker, no longer than an error may be.
+fn short(mut text: String) -> String {
+    const MOST: usize = 8 << 10;
+    text.truncate(text.floor_char_boundary(MOST));
+    text
+}
+
+fn settle(call: WorkerCall, outcome: Result<Bytes, CallFailure>) -> Instruction {
+    let (result, failure) = match outcome {
+        Ok(result) => (result, None),
+        Err(CallFailure { code, message }) => {
+            (Bytes::new(), Some(message::CallFailure { code: code.as_str().into(), message: short(message) }))
+        }
+    };
+    Instruction::Settle(message::Settle { call: call.0, result, failure })
+}
