@@ -29,10 +29,11 @@ pub mod token;
 
 pub use sandbox::process::{ProcessArgs, run_worker, run_zygote};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use admission::Admission;
 use auth::Verifier;
@@ -46,6 +47,8 @@ struct App {
     pool: Pool,
     limits: LimitSettings,
     session_executions: usize,
+    /// How many bytes of source and input the executions of all sessions may hold, running or waiting.
+    source_bytes: Arc<Semaphore>,
     handshake_timeout: Duration,
     heartbeat: Duration,
     phase: watch::Sender<Phase>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use zeroize::Zeroizing;
 
 use crate::admission::{self, Admission, AdmissionConfig};
@@ -21,6 +21,8 @@ use crate::{App, Phase, server};
 
 /// How long a token of `--dev` is good.
 const DEV_TOKEN_TTL: Duration = Duration::from_secs(24 * 3600);
+/// How many bytes of source and input all executions may hold, running or waiting.
+const SOURCE_BYTES: usize = 256 << 20;
 /// How long closing connections may take after the drain.
 const CLOSE_WITHIN: Duration = Duration::from_secs(3);
 
@@ -86,6 +88,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         pool: Pool::start(settings.pool()?)?,
         limits,
         session_executions: settings.session_executions,
+        source_bytes: Arc::new(Semaphore::new(SOURCE_BYTES)),
         handshake_timeout: settings.handshake_timeout(),
         heartbeat: settings.heartbeat(),
         phase: watch::Sender::new(Phase::Serving),

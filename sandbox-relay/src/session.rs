@@ -12,7 +12,7 @@ use relay_proto::wire::message::Payload;
 use relay_proto::{
     CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, wire,
 };
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::App;
 use crate::admission::SessionNumber;
@@ -25,6 +25,8 @@ use sink::{SessionSink, run_execution};
 const REMEMBERED_EXECUTIONS: usize = 1_024;
 /// How many executions of one session may run or wait together.
 const MAX_LIVE_EXECUTIONS: usize = 512;
+/// How many bytes of source and input they may hold.
+const SESSION_SOURCE_BYTES: usize = 32 << 20;
 
 /// The peer did what the session's state does not allow: the session is over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +61,7 @@ struct Shared {
     clamped: Vec<Clamped>,
     expires_in: Duration,
     outbound: Outbound,
+    source_bytes: Arc<Semaphore>,
     /// What `hello` announced; without it no tool is known by name.
     tools: OnceLock<Tools>,
     state: Mutex<State>,
@@ -110,6 +113,7 @@ impl Session {
             clamped,
             expires_in: identity.expires_in,
             outbound,
+            source_bytes: Arc::new(Semaphore::new(SESSION_SOURCE_BYTES)),
             tools: OnceLock::new(),
             state: Mutex::default(),
             ended: Notify::new(),
@@ -207,6 +211,9 @@ impl Session {
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
         };
         let in_flight = request.limits.size(LimitName::ToolCallsInFlight);
+        let Some(held) = self.hold_source(&request) else {
+            return refuse(ErrorCode::Overloaded, "too many bytes of source wait to be run already".into());
+        };
         let commands = {
             let mut state = self.shared.lock();
             let live = state.executions.len();
@@ -228,8 +235,19 @@ impl Session {
             commands
         };
         let sink = SessionSink { shared: Arc::clone(&self.shared), id, basic: mode != Mode::Full };
-        tokio::spawn(run_execution(sink, request, commands, warnings));
+        tokio::spawn(async move {
+            run_execution(sink, request, commands, warnings).await;
+            drop(held);
+        });
         None
+    }
+
+    /// Room for a request's source and input, in this session and in the relay.
+    fn hold_source(&self, request: &ExecutionRequest) -> Option<[OwnedSemaphorePermit; 2]> {
+        let bytes = u32::try_from(request.source.len() + request.input.len()).ok()?;
+        let of_session = Arc::clone(&self.shared.source_bytes).try_acquire_many_owned(bytes).ok()?;
+        let of_relay = Arc::clone(&self.shared.app.source_bytes).try_acquire_many_owned(bytes).ok()?;
+        Some([of_session, of_relay])
     }
 
     fn request(&self, execute: &wire::Execute, mode: Mode) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {

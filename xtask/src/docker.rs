@@ -66,6 +66,11 @@ impl Engine {
         info.status().is_ok_and(|status| status.success())
     }
 
+    fn image_bytes(&self) -> Option<u64> {
+        let inspect = ["image", "inspect", "--format", "{{.Size}}", IMAGE];
+        output(Command::new(self.program).args(inspect)).ok()?.parse().ok()
+    }
+
     fn start() -> anyhow::Result<Self> {
         let log = target_folder()?.join("dockerd.log");
         step(&format!("Starting a Docker engine; its log is {}", log.display()));
@@ -115,7 +120,11 @@ pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> 
     let mut image = Command::new(engine.program);
     image.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", "BINARY=prebuilt", "--file", "docker/Dockerfile"]);
     check(image.args(["--tag", IMAGE, "."]))?;
-    let bytes = output(Command::new(engine.program).args(["image", "inspect", "--format", "{{.Size}}", IMAGE]))?;
-    eprintln!("{IMAGE}: {} MB", bytes.parse::<u64>()? / 1_000_000);
+    eprintln!("{IMAGE}: {} MB", engine.image_bytes().context("the image is not there")? / 1_000_000);
     Ok(IMAGE)
+}
+
+/// The size of the image, if there is one.
+pub(crate) fn image_bytes() -> Option<u64> {
+    Engine::find()?.image_bytes()
 }

@@ -102,6 +102,9 @@ fn bench(arguments: &[String]) -> anyhow::Result<()> {
         "relay-bench",
     ]))?;
     step("Measuring; leave the machine alone meanwhile");
-    let program = run::target_folder()?.join("release/relay-bench");
-    run::check(std::process::Command::new(program).args(arguments))
+    let mut bench = std::process::Command::new(run::target_folder()?.join("release/relay-bench"));
+    if let Some(bytes) = docker::image_bytes() {
+        bench.arg(format!("--image-bytes={bytes}"));
+    }
+    run::check(bench.args(arguments))
 }

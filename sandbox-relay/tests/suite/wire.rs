@@ -5,6 +5,7 @@ use host_client::{Error, LocalRelay, Tools};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -373,14 +374,7 @@ async fn tokens_of_a_key_pair_are_taken_by_their_public_key_alone() {
     ];
     for (name, arguments, algorithm, read) in kinds {
         let (private, public) = make(name, arguments);
-        let path = public.to_str().unwrap();
-        let mut command = tokio::process::Command::new(crate::support::binary());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--jwt-public-key-file", path]);
-        command.env_remove("RELAY_JWT_SECRET").kill_on_drop(true).stdout(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
-        let line = within(lines.next_line()).await.unwrap().unwrap();
-        let url = format!("ws://{}/ws", line.strip_prefix("listening on ").unwrap());
+        let (mut child, url) = serve_with_key(&["--jwt-public-key-file", public.to_str().unwrap()]).await;
         let key = read(&private).unwrap();
         let token = jsonwebtoken::encode(&jsonwebtoken::Header::new(algorithm), &claims, &key).unwrap();
         let config = host_client::ClientConfig::new(&url, token);
@@ -390,7 +384,89 @@ async fn tokens_of_a_key_pair_are_taken_by_their_public_key_alone() {
         let refused =
             within(host_client::Client::connect(host_client::ClientConfig::new(&url, forged), Tools::new())).await;
         assert!(matches!(refused, Err(Error::Unauthenticated)), "{name}");
+        child.kill().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_key_set_is_looked_up_by_the_tokens_key_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let private = folder.path().join("private.pem");
+    let mut command = std::process::Command::new("openssl");
+    command.args(["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out"]).arg(&private);
+    assert!(command.output().unwrap().status.success());
+    let algorithm = jsonwebtoken::Algorithm::ES256;
+    let key = jsonwebtoken::EncodingKey::from_ec_pem(&std::fs::read(private).unwrap()).unwrap();
+    let mut jwk = jsonwebtoken::jwk::Jwk::from_encoding_key(&key, algorithm).unwrap();
+    jwk.common.key_id = Some("one".into());
+    let set = folder.path().join("keys.json");
+    std::fs::write(&set, serde_json::to_vec(&jsonwebtoken::jwk::JwkSet { keys: vec![jwk] }).unwrap()).unwrap();
+    let (mut child, url) = serve_with_key(&["--jwks-file", set.to_str().unwrap()]).await;
+    let claims = json!({"sub": "s", "exp": now() + 600, "aud": "sandbox-relay", "iss": "sandbox-relay"});
+    for (id, is_good) in [(Some("one"), true), (Some("two"), false), (None, false)] {
+        let header = jsonwebtoken::Header { kid: id.map(Into::into), ..jsonwebtoken::Header::new(algorithm) };
+        let token = jsonwebtoken::encode(&header, &claims, &key).unwrap();
+        let connected =
+            within(host_client::Client::connect(host_client::ClientConfig::new(&url, token), Tools::new())).await;
+        assert_eq!(connected.is_ok(), is_good, "{id:?}");
+    }
+    child.kill().await.unwrap();
+}
+
+/// A relay that checks tokens with another key than a shared secret, and its address.
+async fn serve_with_key(arguments: &[&str]) -> (tokio::process::Child, String) {
+    let mut command = tokio::process::Command::new(crate::support::binary());
+    command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments);
+    command.env_remove("RELAY_JWT_SECRET").kill_on_drop(true).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
+    let line = within(lines.next_line()).await.unwrap().unwrap();
+    (child, format!("ws://{}/ws", line.strip_prefix("listening on ").unwrap()))
+}
+
+#[tokio::test]
+async fn who_does_not_finish_the_request_is_closed() {
+    let relay = start_relay(&["--handshake-ms", "300"]).await;
+    for sent in ["", "GET /ws HTTP/1.1\r\nHost: relay\r\nAuthor"] {
+        let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // Closed, with an answer or without.
+        let _ = within(stream.read_to_end(&mut answer)).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 101"), "{sent:?}");
+    }
+    let mut stream = TcpStream::connect(relay.address()).await.unwrap();
+    let head = format!("GET /health HTTP/1.1\r\nHost: relay\r\nX: {}\r\n\r\n", "x".repeat(100_000));
+    let _ = stream.write_all(head.as_bytes()).await;
+    let mut answer = String::new();
+    let _ = within(stream.read_to_string(&mut answer)).await;
+    assert!(!answer.starts_with("HTTP/1.1 200"), "a head over the cap");
+}
+
+#[tokio::test]
+async fn sources_that_wait_are_bounded_in_bytes() {
+    // One place: everything else of this session waits.
+    let relay = start_relay(&["--executions", "1"]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&[]).await;
+    let mut sequence = 1;
+    let mut codes = Vec::new();
+    for n in 0..40 {
+        sequence += 1;
+        let code = if n == 0 { "for(;;){}".to_owned() } else { format!("return 1 //{}", "x".repeat(1_000_000)) };
+        let execute = wire::Execute { code, execution_id: format!("e{n}"), ..wire::Execute::default() };
+        raw.send_message(wire::Message { sequence, ..Payload::Execute(execute).into() }).await;
+    }
+    sequence += 1;
+    raw.send_message(wire::Message { sequence, ..Payload::Ping(wire::Ping::default()).into() }).await;
+    loop {
+        match raw.payload().await {
+            Payload::Error(error) => codes.push(error.code),
+            Payload::Pong(_) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((5..=8).contains(&codes.len()) && codes.iter().all(|code| code == "OVERLOADED"), "{codes:?}");
 }
 
 #[tokio::test]
