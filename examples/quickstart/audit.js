@@ -67,9 +67,9 @@ await Promise.all(Array.from({ length: AT_ONCE }, async () => {
 
 const licenses = {};
 for (const { license } of packages) {
-  // Manifests write the same choice in several ways.
-  const parts = (license ?? "(none)").split(/\s+OR\s+|\s*\/\s*/).sort();
-  const key = parts.join(" OR ");
+  // Manifests write the same choice in several ways: sort it, unless it is more than a choice.
+  const text = license ?? "(none)";
+  const key = /[()]|AND/.test(text) ? text : text.split(/\s+OR\s+|\s*\/\s*/).sort().join(" OR ");
   licenses[key] = (licenses[key] ?? 0) + 1;
 }
 const sum = (key) => packages.reduce((total, it) => total + it[key], 0);

@@ -1,5 +1,6 @@
 //! Where the sources of a project's packages lie on this disk.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,8 +47,12 @@ fn dependencies(project: &Path) -> anyhow::Result<Packages> {
         .filter_map(|package| Path::new(package["manifest_path"].as_str()?).parent().map(Path::to_owned))
         .collect();
     // Nearly all lie in one folder, that of the registry; the tools see no other.
+    let mut roots = BTreeMap::<&Path, usize>::new();
+    for root in folders.iter().filter_map(|folder| folder.parent()) {
+        *roots.entry(root).or_default() += 1;
+    }
     let root =
-        folders.first().and_then(|folder| folder.parent()).context("the project has no dependencies")?.to_owned();
+        roots.into_iter().max_by_key(|(_, count)| *count).context("the project has no dependencies")?.0.to_owned();
     let here = folders.iter().filter_map(|folder| folder.strip_prefix(&root).ok()?.to_str());
     let mut here: Vec<_> = here.map(ToOwned::to_owned).collect();
     here.sort();

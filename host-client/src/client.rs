@@ -262,7 +262,8 @@ impl Client {
         Ok(execution)
     }
 
-    /// What the relay may call in an execution with these limits: we count it too.
+    /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
+    /// the maxima.
     fn budget(&self, asked: &LimitOverrides) -> Budget {
         let ours = Limits::maxima();
         let granted = |name: LimitName| {

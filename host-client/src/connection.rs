@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{FutureExt, SinkExt, StreamExt};
+use futures_util::{SinkExt, StreamExt};
 use http::{StatusCode, Uri, header};
 use relay_proto::wire::message::Payload;
 use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
@@ -20,11 +20,13 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Refused};
 use crate::tools::Tools;
 
 /// How many messages wait to be written.
 const MESSAGES: usize = 256;
+/// How many bytes are written in one round.
+const BATCH_BYTES: usize = 1 << 20;
 /// The most bytes that a text of the relay adds to an error of ours.
 const MAX_REASON_BYTES: usize = 200;
 
@@ -48,20 +50,34 @@ pub(crate) async fn connect(config: &ClientConfig, tools: Tools) -> Result<(Arc<
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let shared = Arc::new(Shared { tools, ledger: Ledger::default(), outbound, received: AtomicU64::new(1) });
     let weak = Arc::downgrade(&shared);
-    let heartbeat = config.heartbeat;
+    // A timer takes neither nothing nor for ever.
+    let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
     tokio::spawn(async move {
+        let mut end = EndGuard { shared: weak.clone(), reason: "the runtime of the connection is gone".into() };
         let (sink, stream) = socket.split();
         let heard = Heard { start: Instant::now(), at_ms: AtomicU64::new(0) };
         let reason = tokio::select! {
             reason = read(stream, &weak, &heard) => reason,
             reason = write(sink, queue, &weak, &heard, heartbeat) => reason,
         };
-        if let Some(shared) = weak.upgrade() {
-            tracing::debug!(reason, "the session is over");
-            shared.ledger.lose(&reason);
-        }
+        end.reason = reason;
     });
     Ok((shared, welcome))
+}
+
+/// Ends everything that runs when the connection's task does, however it does.
+struct EndGuard {
+    shared: WeakShared,
+    reason: String,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            tracing::debug!(reason = self.reason, "the session is over");
+            shared.ledger.lose(&self.reason);
+        }
+    }
 }
 
 /// The TCP connection, the WebSocket, hello and welcome.
@@ -180,18 +196,25 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
             Err(error) => return format!("the relay sent what is not of the protocol: {error}"),
         };
         if let Err(reason) = handle(&shared, message) {
-            return format!("the relay broke the protocol: {reason}");
+            return format!("the session ended: {reason}");
         }
     }
 }
 
 /// What one message means.
 fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
-    let Some(payload) = message.payload else { return Ok(()) };
+    if let Some(Payload::Error(error)) = &message.payload
+        && error.execution_id.is_empty()
+    {
+        // The last word of a relay that ends the session, outside its numbering.
+        return Err(short(&error.error).to_owned());
+    }
     let expected = shared.received.fetch_add(1, Ordering::Relaxed) + 1;
     if message.sequence != expected {
         return Err(format!("message {} came in the place of {expected}", message.sequence));
     }
+    // A kind that a newer relay has counts, and means nothing here.
+    let Some(payload) = message.payload else { return Ok(()) };
     let execution = |id: String| ExecutionId::try_from(id).map_err(|error| error.to_string());
     match payload {
         Payload::ToolCall(call) => start_call(shared, call),
@@ -200,7 +223,6 @@ fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
             shared.ledger.end(&id, Ok(result));
             Ok(())
         }
-        Payload::Error(error) if error.execution_id.is_empty() => Err(short(&error.error).to_owned()),
         Payload::Error(mut error) => {
             let id = execution(std::mem::take(&mut error.execution_id))?;
             shared.ledger.end(&id, Err(ExecutionError::from(error)));
@@ -228,8 +250,9 @@ fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
 fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> {
     let id = dispatch::call_id(&call).ok_or("a tool call has no usable id")?;
     let execution = ExecutionId::try_from(call.execution_id.clone()).map_err(|error| error.to_string())?;
-    let permit = match shared.ledger.enter(id, &execution) {
+    let permit = match shared.ledger.enter(id, &execution, &call) {
         Ok(permit) => permit,
+        Err(Refused::Violation(reason)) => return Err(reason),
         Err(refused) => {
             if let Some(answer) = dispatch::refusal(call, refused) {
                 // Refusals come only from a relay that breaks its word; it may wait for them in vain.
@@ -238,21 +261,16 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
             return Ok(());
         }
     };
-    let answering = {
-        let shared = Arc::clone(shared);
-        async move {
+    let task = {
+        let (shared, execution) = (Arc::clone(shared), execution.clone());
+        tokio::spawn(async move {
             if let Some(answer) = dispatch::dispatch(&shared.tools, &shared.ledger, permit, call).await {
                 // Nobody is left to hear it when this fails.
                 let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
+                shared.ledger.sent(&execution);
             }
-        }
+        })
     };
-    let mut answering = Box::pin(answering);
-    // A tool that answers at once, and nothing else to do: the answer goes out without a detour over another thread.
-    if shared.ledger.is_only_call(id, &execution) && answering.as_mut().now_or_never().is_some() {
-        return Ok(());
-    }
-    let task = tokio::spawn(answering);
     shared.ledger.set_abort(id, &execution, task.abort_handle());
     Ok(())
 }
@@ -295,8 +313,14 @@ async fn write(
         };
         let written = async {
             sink.feed(first).await?;
-            while let Ok(payload) = queue.try_recv() {
-                sink.feed(frame(payload)).await?;
+            // Together, but not for ever: each round has to come to its end within the patience.
+            let mut bytes = 0;
+            while bytes < BATCH_BYTES
+                && let Ok(payload) = queue.try_recv()
+            {
+                let message = frame(payload);
+                bytes += message.len();
+                sink.feed(message).await?;
             }
             sink.flush().await
         };

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use relay_proto::{CallId, Code, ErrorCode, ToolName, wire};
+use relay_proto::id::MAX_TOOL_NAME_BYTES;
+use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
 
 use crate::event::Event;
 use crate::ledger::{Ledger, LedgerPermit, Refused};
@@ -38,8 +39,10 @@ pub(crate) async fn dispatch(
             (success(call.id, result), event)
         }
         Err(Failure(code, message)) => {
-            let event = Event::ToolCallFailed { id, tool: call.tool, code: code.into(), message: message.clone() };
-            (failure(call.id, code, message), event)
+            let answer = failure(call.id, code, message);
+            let mut tool = call.tool;
+            tool.truncate(tool.floor_char_boundary(MAX_TOOL_NAME_BYTES));
+            (answer.clone(), Event::ToolCallFailed { id, tool, code: code.into(), message: answer.error })
         }
     };
     // Nobody has to watch.
@@ -81,6 +84,12 @@ fn check_arguments(registered: &Registered, json: &[u8]) -> Result<ValidArgument
             format!("{} was called with arguments that do not fit: {reason}", registered.name),
         )
     };
+    let most = LimitName::ArgumentsBytes.maximum();
+    if json.len() as u64 > most {
+        let message =
+            format!("the arguments of {} have {} bytes; at most {most} are taken", registered.name, json.len());
+        return Err(Failure(ErrorCode::ArgumentsLimit, message));
+    }
     let json = if json.is_empty() { b"null" } else { json };
     let arguments = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
     registered.schema.check(arguments).map_err(invalid)
@@ -108,7 +117,9 @@ async fn execute(
 }
 
 fn check_size(registered: &Registered, result: Bytes) -> Result<FittingResult, Failure> {
-    let most = registered.spec.result_bytes;
+    // What is larger could not be sent at all.
+    let sendable = usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX);
+    let most = registered.spec.result_bytes.min(sendable);
     if result.len() > most {
         let message =
             format!("the result of {} has {} bytes; at most {most} are allowed", registered.name, result.len());
@@ -123,6 +134,7 @@ pub(crate) fn refusal(call: wire::ToolCall, refused: Refused) -> Option<wire::To
         Refused::Running => None,
         Refused::Answered(answer) => Some(answer),
         Refused::Failed(code, message) => Some(failure(call.id, code, message)),
+        Refused::Violation(_) => None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! id, its budget. The same id never runs twice; its first answer is given again.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use relay_proto::{CallId, ErrorCode, ExecutionId, wire};
@@ -24,12 +25,14 @@ pub(crate) struct Ledger(Mutex<State>);
 struct State {
     executions: HashMap<ExecutionId, Entry>,
     next: u64,
+    /// The highest id of a call in any execution: the relay counts them up.
+    last_call: u64,
     lost: Option<String>,
 }
 
 struct Entry {
     budget: Budget,
-    calls: HashMap<CallId, CallState>,
+    calls: HashMap<CallId, (Fingerprint, CallState)>,
     in_flight: usize,
     answers: VecDeque<(CallId, usize)>,
     answer_bytes: usize,
@@ -44,6 +47,15 @@ struct Entry {
 pub(crate) struct Budget {
     pub(crate) tool_calls: u64,
     pub(crate) in_flight: usize,
+}
+
+/// What a call asks for, so that the same id with something else is noticed.
+type Fingerprint = u64;
+
+fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
+    let mut hasher = DefaultHasher::new();
+    (&call.tool, &call.arguments).hash(&mut hasher);
+    hasher.finish()
 }
 
 enum CallState {
@@ -83,6 +95,8 @@ pub(crate) enum Refused {
     Running,
     /// Not allowed, for a reason that the code may read.
     Failed(ErrorCode, String),
+    /// The relay broke its word: the session is over.
+    Violation(String),
 }
 
 impl Ledger {
@@ -120,16 +134,33 @@ impl Ledger {
     }
 
     /// Enters a call.
-    pub(crate) fn enter(&self, id: CallId, execution: &ExecutionId) -> Result<LedgerPermit, Refused> {
+    pub(crate) fn enter(
+        &self,
+        id: CallId,
+        execution: &ExecutionId,
+        call: &wire::ToolCall,
+    ) -> Result<LedgerPermit, Refused> {
         let mut state = self.lock();
+        let state = &mut *state;
+        let was_opened = execution.as_str().parse().is_ok_and(|number: u64| (1..=state.next).contains(&number));
+        if !was_opened {
+            return Err(Refused::Violation(format!("a call for the execution {execution}, which never was")));
+        }
+        let is_fresh = id.0 > state.last_call;
+        state.last_call = state.last_call.max(id.0);
         let Some(entry) = state.executions.get_mut(execution) else {
             return Err(Refused::Failed(ErrorCode::Cancelled, "the execution has ended".into()));
         };
+        let fingerprint = fingerprint(call);
         match entry.calls.get(&id) {
-            None => {}
-            Some(CallState::Running(_)) => return Err(Refused::Running),
-            Some(CallState::Answered(answer)) => return Err(Refused::Answered(answer.clone())),
-            Some(CallState::Forgotten) => {
+            None if is_fresh => {}
+            None => return Err(Refused::Violation(format!("the call {id} came in another execution before"))),
+            Some((known, _)) if *known != fingerprint => {
+                return Err(Refused::Violation(format!("the call {id} came before, with something else in it")));
+            }
+            Some((_, CallState::Running(_))) => return Err(Refused::Running),
+            Some((_, CallState::Answered(answer))) => return Err(Refused::Answered(answer.clone())),
+            Some((_, CallState::Forgotten)) => {
                 let message = "the call ran before; its answer is not kept any more".to_owned();
                 return Err(Refused::Failed(ErrorCode::OutcomeUnknown, message));
             }
@@ -138,16 +169,9 @@ impl Ledger {
             let message = "the execution has used up the tool calls that it was given".to_owned();
             return Err(Refused::Failed(ErrorCode::ToolCallLimit, message));
         }
-        entry.calls.insert(id, CallState::Running(None));
+        entry.calls.insert(id, (fingerprint, CallState::Running(None)));
         entry.in_flight += 1;
         Ok(LedgerPermit { id, execution: execution.clone(), events: entry.events.clone() })
-    }
-
-    /// Whether this call is the only one that runs, in the only execution.
-    pub(crate) fn is_only_call(&self, id: CallId, execution: &ExecutionId) -> bool {
-        let state = self.lock();
-        let entry = state.executions.get(execution).filter(|_| state.executions.len() == 1);
-        entry.is_some_and(|entry| entry.in_flight == 1 && matches!(entry.calls.get(&id), Some(CallState::Running(_))))
     }
 
     /// Notes how a running call can be stopped.
@@ -155,24 +179,24 @@ impl Ledger {
         let mut state = self.lock();
         let call = state.executions.get_mut(execution).and_then(|entry| entry.calls.get_mut(&id));
         match call {
-            Some(CallState::Running(slot)) => *slot = Some(abort),
+            Some((_, CallState::Running(slot))) => *slot = Some(abort),
             Some(_) => {}
             // The execution ended before the call began in earnest.
             None => abort.abort(),
         }
     }
 
-    /// Notes a call's answer. Gives `false` when nobody waits for it any more.
+    /// Notes a call's answer, which holds the call's place until it is [`Self::sent`]. Gives `false` when nobody waits for
+    /// it any more.
     #[must_use]
     pub(crate) fn answer(&self, permit: &LedgerPermit, answer: &wire::ToolResult) -> bool {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(&permit.execution) else { return false };
         let bytes = answer.result.len() + answer.error.len();
         let kept = if bytes <= KEPT_ANSWER_BYTES { CallState::Answered(answer.clone()) } else { CallState::Forgotten };
-        let Some(call @ CallState::Running(_)) = entry.calls.get_mut(&permit.id) else { return false };
+        let Some((_, call @ CallState::Running(_))) = entry.calls.get_mut(&permit.id) else { return false };
         let keeps = matches!(kept, CallState::Answered(_));
         *call = kept;
-        entry.in_flight -= 1;
         if keeps {
             entry.answers.push_back((permit.id, bytes));
             entry.answer_bytes += bytes;
@@ -181,20 +205,29 @@ impl Ledger {
             && let Some((oldest, bytes)) = entry.answers.pop_front()
         {
             entry.answer_bytes -= bytes;
-            entry.calls.insert(oldest, CallState::Forgotten);
+            if let Some((_, call)) = entry.calls.get_mut(&oldest) {
+                *call = CallState::Forgotten;
+            }
         }
         true
+    }
+
+    /// Gives the place of an answered call back: its answer is on its way.
+    pub(crate) fn sent(&self, execution: &ExecutionId) {
+        if let Some(entry) = self.lock().executions.get_mut(execution) {
+            entry.in_flight = entry.in_flight.saturating_sub(1);
+        }
     }
 
     /// Stops a call that the relay gave up. Its answer is not wanted any more.
     pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
-        if let Some(call @ CallState::Running(_)) = entry.calls.get_mut(&id) {
+        if let Some((_, call @ CallState::Running(_))) = entry.calls.get_mut(&id) {
             if let CallState::Running(Some(abort)) = std::mem::replace(call, CallState::Forgotten) {
                 abort.abort();
             }
-            entry.in_flight -= 1;
+            entry.in_flight = entry.in_flight.saturating_sub(1);
         }
     }
 
@@ -203,7 +236,8 @@ impl Ledger {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
         for item in items.into_iter().map(OutputItem::from) {
-            entry.output_bytes += item.text.len();
+            // Empty pieces take room as well.
+            entry.output_bytes += item.text.len() + size_of::<OutputItem>();
             if entry.output_bytes > KEPT_OUTPUT_BYTES {
                 return;
             }
@@ -241,7 +275,7 @@ impl Ledger {
 
 impl Entry {
     fn end(self, result: Result<wire::Result, ExecutionError>) {
-        for call in self.calls.into_values() {
+        for (_, call) in self.calls.into_values() {
             if let CallState::Running(Some(abort)) = call {
                 abort.abort();
             }
@@ -264,15 +298,33 @@ mod tests {
         wire::ToolResult { id: id.to_string(), success: true, result: result.into(), ..wire::ToolResult::default() }
     }
 
+    fn call(tool: &str) -> wire::ToolCall {
+        wire::ToolCall { tool: tool.into(), ..wire::ToolCall::default() }
+    }
+
+    fn enter(ledger: &Ledger, id: u64, execution: &ExecutionId) -> Result<LedgerPermit, Refused> {
+        ledger.enter(CallId(id), execution, &call("a.b"))
+    }
+
     fn refused(ledger: &Ledger, id: u64, execution: &ExecutionId) -> Refused {
-        ledger.enter(CallId(id), execution).err().unwrap()
+        enter(ledger, id, execution).err().unwrap()
+    }
+
+    #[test]
+    fn a_relay_that_breaks_its_word_ends_the_session() {
+        let ledger = Ledger::default();
+        let (one, other) = (open(&ledger), open(&ledger));
+        let _permit = enter(&ledger, 7, &one.id).ok().unwrap();
+        assert!(matches!(ledger.enter(CallId(7), &one.id, &call("a.c")), Err(Refused::Violation(_))));
+        assert!(matches!(refused(&ledger, 7, &other.id), Refused::Violation(_)), "the same id in another execution");
+        assert!(matches!(refused(&ledger, 8, &ExecutionId::from(99)), Refused::Violation(_)), "no such execution");
     }
 
     #[test]
     fn the_same_id_runs_once_and_gets_the_first_answer_again() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let permit = ledger.enter(CallId(1), &opened.id).ok().unwrap();
+        let permit = enter(&ledger, 1, &opened.id).ok().unwrap();
         assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Running));
         assert!(ledger.answer(&permit, &answer(1, b"7".to_vec())));
         let Refused::Answered(again) = refused(&ledger, 1, &opened.id) else { panic!("it would run again") };
@@ -284,7 +336,7 @@ mod tests {
     fn an_answer_too_large_to_keep_is_not_made_up() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let permit = ledger.enter(CallId(1), &opened.id).ok().unwrap();
+        let permit = enter(&ledger, 1, &opened.id).ok().unwrap();
         assert!(ledger.answer(&permit, &answer(1, vec![b'1'; KEPT_ANSWER_BYTES + 1])));
         assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Failed(ErrorCode::OutcomeUnknown, _)));
     }
@@ -293,20 +345,20 @@ mod tests {
     fn calls_belong_to_a_running_execution_and_its_budget() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let unknown = ExecutionId::from(99);
-        assert!(matches!(refused(&ledger, 1, &unknown), Refused::Failed(ErrorCode::Cancelled, _)));
-        let first = ledger.enter(CallId(1), &opened.id).ok().unwrap();
-        let _second = ledger.enter(CallId(2), &opened.id).ok().unwrap();
+        let first = enter(&ledger, 1, &opened.id).ok().unwrap();
+        let _second = enter(&ledger, 2, &opened.id).ok().unwrap();
         assert!(matches!(refused(&ledger, 3, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)), "two at once");
         assert!(ledger.answer(&first, &answer(1, b"1".to_vec())));
-        let _third = ledger.enter(CallId(3), &opened.id).ok().unwrap();
-        ledger.cancel_call(CallId(3), &opened.id);
+        assert!(matches!(refused(&ledger, 4, &opened.id), Refused::Failed(..)), "until its answer is sent");
+        ledger.sent(&opened.id);
+        let _third = enter(&ledger, 5, &opened.id).ok().unwrap();
+        ledger.cancel_call(CallId(5), &opened.id);
         assert!(
-            matches!(refused(&ledger, 4, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
+            matches!(refused(&ledger, 6, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
             "three in all"
         );
         ledger.end(&opened.id, Ok(wire::Result::default()));
-        assert!(matches!(refused(&ledger, 5, &opened.id), Refused::Failed(ErrorCode::Cancelled, _)));
+        assert!(matches!(refused(&ledger, 7, &opened.id), Refused::Failed(ErrorCode::Cancelled, _)));
         assert!(!ledger.answer(&first, &answer(1, b"1".to_vec())), "nobody waits any more");
     }
 

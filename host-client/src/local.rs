@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use crate::client::ClientConfig;
 use crate::error::Error;
@@ -19,6 +19,8 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct LocalRelay {
     child: Child,
+    /// Kept open: the relay ends when it is closed.
+    _stdin: Option<ChildStdin>,
     address: String,
     secret: String,
     binary: PathBuf,
@@ -63,7 +65,10 @@ impl LocalRelay {
         let mut stdout = BufReader::new(stdout);
         let read = tokio::time::timeout(START_WITHIN, stdout.read_line(&mut line)).await;
         match (read, line.trim().strip_prefix("listening on ")) {
-            (Ok(Ok(_)), Some(address)) => Ok(Self { child, address: address.to_owned(), secret, binary }),
+            (Ok(Ok(_)), Some(address)) => {
+                let stdin = child.stdin.take();
+                Ok(Self { child, _stdin: stdin, address: address.to_owned(), secret, binary })
+            }
             _ => Err(Error::Local(format!("{} did not say that it listens; its log says why", binary.display()))),
         }
     }

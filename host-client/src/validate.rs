@@ -39,7 +39,8 @@ impl Schema {
         }
         let mut message = String::new();
         for (number, fault) in self.0.iter_errors(&arguments).take(NAMED_FAULTS).enumerate() {
-            let path = fault.instance_path().to_string();
+            let mut path = fault.instance_path().to_string();
+            path.truncate(path.floor_char_boundary(200));
             let place = if path.is_empty() { "the arguments".to_owned() } else { path };
             let mut text = fault.to_string();
             text.truncate(text.floor_char_boundary(300));

@@ -22,6 +22,8 @@ use crate::session::Session;
 
 /// How long a peer has to read and answer our close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// How many bytes are written in one round.
+const BATCH_BYTES: usize = 1 << 20;
 /// How much a peer may still send while it has not read our close.
 const MAX_DISCARDED_BYTES: u64 = 64 << 20;
 
@@ -41,7 +43,9 @@ enum End {
     Close { code: CloseCode, reason: String, last: Option<Box<Payload>> },
     /// We close it in the middle of a message that is not read to its end.
     CloseUnread { code: CloseCode, reason: String },
-    /// The peer closed it, or is not there any more.
+    /// The peer closes it.
+    ClosedByPeer,
+    /// The peer is not there any more.
     Gone,
 }
 
@@ -95,6 +99,12 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketSt
     let Ok(mut socket) = stream.reunite(sink) else { return };
     let (frame, last) = match end {
         End::Gone => return,
+        End::ClosedByPeer => {
+            // The library has an answer ready, which reading on sends.
+            let answered = async { while socket.next().await.is_some_and(|message| message.is_ok()) {} };
+            let _ = tokio::time::timeout(CLOSE_WITHIN, answered).await;
+            return;
+        }
         End::Close { code, reason, last } => (CloseFrame { code, reason: reason.into() }, last),
         End::CloseUnread { code, reason } => {
             let frame = CloseFrame { code, reason: reason.into() };
@@ -114,7 +124,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketSt
             socket.feed(Message::Binary(frame::encode(&message))).await?;
         }
         if let Some(last) = last {
-            socket.feed(Message::Binary(frame::encode(&wire::Message::from(*last)))).await?;
+            socket.feed(Message::Binary(frame::encode(&queue.number(*last)))).await?;
         }
         socket.close(Some(frame)).await?;
         // The peer's answer to the close, and whatever it sent before it.
@@ -149,7 +159,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
         let frame = match message {
             Ok(Message::Binary(frame)) => frame,
             Ok(Message::Text(_)) => return close(CloseCode::Unsupported, "messages are binary protobuf"),
-            Ok(Message::Close(_)) => return End::Gone,
+            Ok(Message::Close(_)) => return End::ClosedByPeer,
             // The library answers pings by itself.
             Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
             Err(error) => return failed(&error),
@@ -218,8 +228,14 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
         };
         let written = async {
             sink.feed(first).await?;
-            while let Some(message) = queue.try_next() {
-                sink.feed(Message::Binary(frame::encode(&message))).await?;
+            // Together, but not for ever: each round has to come to its end within the patience.
+            let mut bytes = 0;
+            while bytes < BATCH_BYTES
+                && let Some(message) = queue.try_next()
+            {
+                let frame = frame::encode(&message);
+                bytes += frame.len();
+                sink.feed(Message::Binary(frame)).await?;
             }
             sink.flush().await
         };

@@ -206,12 +206,13 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             command = commands.recv() => {
-                if let Some(ended) = run.command(command) {
-                    break ended;
-                }
+                let mut ended = run.command(command);
                 // Answers that came together go to the worker together.
-                while let Ok(command) = commands.try_recv() {
-                    run.command(Some(command));
+                while ended.is_none() && let Ok(command) = commands.try_recv() {
+                    ended = run.command(Some(command));
+                }
+                if let Some(ended) = ended {
+                    break ended;
                 }
             }
             () = deadline.as_mut() => match run.check_time() {
@@ -219,8 +220,9 @@ pub(crate) async fn run(
                 None => pending = pending.or_else(|| run.given_up()),
             },
             written = run.writer.write(), if run.writer.is_pending() => {
-                if let Err(error) = written {
-                    break lost(&error);
+                if written.is_err() {
+                    // It reads no more; what it said last may still be there to be read.
+                    run.writer.give_up();
                 }
             }
             permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {
@@ -239,6 +241,7 @@ pub(crate) async fn run(
             },
         }
     };
+    drop(commands);
     // What was printed before the end is still delivered.
     if let Some(event @ Event::Output(_)) = pending
         && let Ok(Some(permit)) = tokio::time::timeout(Duration::from_secs(1), sink.reserve(event.weight())).await

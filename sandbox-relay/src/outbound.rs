@@ -95,17 +95,18 @@ impl OutboundQueue {
     /// The next message, when there is one; nothing when nobody can send any more.
     pub(crate) async fn next(&mut self) -> Option<wire::Message> {
         let queued = self.queue.recv().await?;
-        Some(self.number(queued))
+        Some(self.number(queued.payload))
     }
 
     /// The next message, if there is one now.
     pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
         let queued = self.queue.try_recv().ok()?;
-        Some(self.number(queued))
+        Some(self.number(queued.payload))
     }
 
-    fn number(&mut self, queued: Queued) -> wire::Message {
-        let mut message = wire::Message::from(queued.payload);
+    /// A message that goes now, after everything that was taken out before.
+    pub(crate) fn number(&mut self, payload: Payload) -> wire::Message {
+        let mut message = wire::Message::from(payload);
         if self.numbers.on.load(Ordering::Relaxed) {
             self.sequence += 1;
             message.sequence = self.sequence;

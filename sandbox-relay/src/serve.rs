@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 use zeroize::Zeroizing;
@@ -23,6 +23,8 @@ use crate::{App, Phase, server};
 const DEV_TOKEN_TTL: Duration = Duration::from_secs(24 * 3600);
 /// How many bytes of source and input all executions may hold, running or waiting.
 const SOURCE_BYTES: usize = 256 << 20;
+/// How many descriptors connections leave to everything else: two for each worker, and those of the runtime.
+const RESERVED_DESCRIPTORS: usize = 256;
 /// How long closing connections may take after the drain.
 const CLOSE_WITHIN: Duration = Duration::from_secs(3);
 
@@ -80,6 +82,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         waiting: settings.queue,
         waiting_per_subject: settings.subject_queue,
     });
+    let connections = settings.connections.min(raise_descriptor_limit()?.saturating_sub(RESERVED_DESCRIPTORS)).max(1);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let app = Arc::new(App {
@@ -108,7 +111,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     if rustix::process::getpid() == Pid::INIT {
         tokio::spawn(reap_orphans());
     }
-    let accepting = tokio::spawn(server::accept(Arc::clone(&app), listener, threads, settings.connections));
+    let accepting = tokio::spawn(server::accept(Arc::clone(&app), listener, threads, connections));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -128,6 +131,13 @@ async fn stdin_closed() {
         let _ = closed.send(());
     });
     let _ = wait.await;
+}
+
+/// Allows this process as many descriptors as it may have, and gives how many that is.
+fn raise_descriptor_limit() -> std::io::Result<usize> {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    Ok(limit.maximum.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX))
 }
 
 /// The one line that is ever written to standard output.
@@ -150,11 +160,14 @@ fn print_dev_help(address: SocketAddr, token: &str) {
         }
         _ => format!("ws://{address}/ws"),
     };
+    // The host's program lies beside this one in a build, else it is installed.
+    let beside = std::env::current_exe().unwrap_or_default().with_file_name("relay-host");
+    let host = if beside.is_file() { beside.display().to_string() } else { "relay-host".into() };
     eprintln!(
         "A relay for development, with a secret made up for this run.\n\
          The token, good for 24 hours:\n\n  {token}\n\n\
          Try it from another terminal:\n\n  \
-         echo 'return 6 * 7' | RELAY_URL={url} RELAY_TOKEN={token} relay-host run -\n"
+         echo 'return 6 * 7' | RELAY_URL={url} RELAY_TOKEN={token} {host} run -\n"
     );
 }
 

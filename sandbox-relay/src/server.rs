@@ -140,6 +140,7 @@ impl Drop for SessionGuard {
 struct Counted {
     stream: TcpStream,
     _place: OwnedSemaphorePermit,
+    _load: LoadGuard,
 }
 
 mod counted {
@@ -192,9 +193,10 @@ impl Shard {
                 let (routes, counted) = (routes.clone(), Arc::clone(&counted));
                 let handshake = app.handshake_timeout;
                 tokio::spawn(async move {
-                    let _load = LoadGuard(counted);
+                    // It counts until it is closed, as a WebSocket too.
+                    let load = LoadGuard(counted);
                     if let Ok(stream) = TcpStream::from_std(stream) {
-                        serve_http(Counted { stream, _place: place }, routes, handshake).await;
+                        serve_http(Counted { stream, _place: place, _load: load }, routes, handshake).await;
                     }
                 });
             }

@@ -25,6 +25,8 @@ use sink::{SessionSink, run_execution};
 const REMEMBERED_EXECUTIONS: usize = 1_024;
 /// How many executions of one session may run or wait together.
 const MAX_LIVE_EXECUTIONS: usize = 512;
+/// The most bytes of a host's words on a failed call.
+const MAX_FAILURE_BYTES: usize = 8 << 10;
 /// How many bytes of source and input they may hold.
 const SESSION_SOURCE_BYTES: usize = 32 << 20;
 
@@ -126,18 +128,21 @@ impl Session {
     /// # Errors
     /// The message is not allowed now.
     pub(crate) fn handle(&mut self, message: wire::Message) -> Result<Option<Payload>, Violation> {
-        let Some(payload) = message.payload else { return Ok(None) };
-        if self.mode == Mode::New {
+        if self.mode == Mode::New
+            && let Some(payload) = &message.payload
+        {
             self.mode = if matches!(payload, Payload::Hello(_)) { Mode::Full } else { Mode::Basic };
             self.shared.outbound.number_messages(self.mode == Mode::Full);
         }
-        if self.mode == Mode::Full {
+        // A kind that a newer peer has counts, and means nothing here; what is empty altogether does not even count.
+        if self.mode == Mode::Full && (message.payload.is_some() || message.sequence > 0) {
             self.received += 1;
             if message.sequence != self.received {
                 return Err(Violation(format!("message {} came in the place of {}", message.sequence, self.received)));
             }
             self.shared.outbound.acknowledge(self.received);
         }
+        let Some(payload) = message.payload else { return Ok(None) };
         let name = payload.kind().1;
         match (payload, self.mode) {
             (Payload::Hello(hello), Mode::Full) if self.received == 1 => self.welcome(hello).map(Some),
@@ -169,6 +174,9 @@ impl Session {
     }
 
     fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
+        if hello.protocol_version == 0 {
+            return Err(Violation("hello names no protocol version".into()));
+        }
         let mut tools = Tools::new();
         for tool in hello.tools {
             let name =
@@ -235,10 +243,7 @@ impl Session {
             commands
         };
         let sink = SessionSink { shared: Arc::clone(&self.shared), id, basic: mode != Mode::Full };
-        tokio::spawn(async move {
-            run_execution(sink, request, commands, warnings).await;
-            drop(held);
-        });
+        tokio::spawn(run_execution(sink, request, commands, warnings, held));
         None
     }
 
@@ -280,7 +285,7 @@ impl Session {
             Ok(result.result)
         } else {
             let code = if mode == Mode::Full && !result.code.is_empty() { result.code } else { "TOOL_FAILED".into() };
-            Err(CallFailure { code: Code::from(code), message: result.error })
+            Err(CallFailure { code: Code::from(short(&code).to_owned()), message: bounded(result.error) })
         };
         self.settle(&result.id, outcome)
     }
@@ -290,7 +295,7 @@ impl Session {
             tracing::info!(session = self.shared.number.0, error = short(&error.error), "the host reports an error");
             return Ok(());
         }
-        let failure = CallFailure { code: ErrorCode::ToolFailed.into(), message: error.error };
+        let failure = CallFailure { code: ErrorCode::ToolFailed.into(), message: bounded(error.error) };
         self.settle(&error.id, Err(failure))
     }
 
@@ -329,6 +334,13 @@ impl Drop for Session {
 
 fn clamp_warning(clamped: &Clamped) -> wire::Warning {
     wire::Warning { code: warning::LIMIT_CLAMPED.into(), message: clamped.to_string() }
+}
+
+/// What a script may read of a host's words.
+fn bounded(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_FAILURE_BYTES));
+    text.shrink_to_fit();
+    text
 }
 
 /// The start of a text from a peer, for logs and errors.

@@ -1,5 +1,6 @@
 //! Running other programs, with what they are for said before and what failed said after.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -37,7 +38,8 @@ pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
 
 /// Runs a program to its end, which has to come within `limit`.
 pub(crate) fn check_within(limit: Duration, command: &mut Command) -> anyhow::Result<()> {
-    let mut child = command.spawn().with_context(|| format!("{command:?} cannot be run"))?;
+    // A group of its own, so that what it started can be stopped with it.
+    let mut child = command.process_group(0).spawn().with_context(|| format!("{command:?} cannot be run"))?;
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -47,7 +49,9 @@ pub(crate) fn check_within(limit: Duration, command: &mut Command) -> anyhow::Re
             bail!("{command:?} failed: {status}");
         }
         if started.elapsed() > limit {
-            child.kill()?;
+            let group = format!("-{}", child.id());
+            Command::new("kill").args(["-KILL", "--", &group]).status()?;
+            child.wait()?;
             bail!("{command:?} was stopped: it took more than {} minutes", limit.as_secs() / 60);
         }
         std::thread::sleep(Duration::from_millis(100));

@@ -39,6 +39,11 @@ impl Writer {
         }
     }
 
+    /// Drops what could not be written.
+    pub(super) fn give_up(&mut self) {
+        self.pending.clear();
+    }
+
     pub(super) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }

@@ -288,7 +288,7 @@ impl Run {
             memory_bytes,
         };
         let warnings =
-            warnings.into_iter().take(16).map(|it| wire::Warning { code: it.code, message: short(it.message) });
+            warnings.into_iter().take(16).map(|it| wire::Warning { code: short(it.code), message: short(it.message) });
         (Outcome { result, usage, warnings: warnings.collect() }, self.worker)
     }
 

@@ -33,6 +33,8 @@ pub(super) struct BridgeLimits {
     pub(super) tool_calls: u64,
     pub(super) in_flight: usize,
     pub(super) arguments_bytes: usize,
+    /// What the arguments of calls that wait may hold together.
+    pub(super) waiting_bytes: usize,
     pub(super) output_bytes: usize,
     pub(super) output_count: u64,
 }
@@ -44,6 +46,7 @@ pub(super) struct Bridge {
     calls: u64,
     open: HashMap<u64, OpenCall>,
     waiting: VecDeque<WaitingCall>,
+    waiting_bytes: usize,
     output_bytes: usize,
     output_count: u64,
     rejections: Vec<v8::Global<v8::Promise>>,
@@ -89,6 +92,7 @@ pub(super) fn begin(port: Port, limits: BridgeLimits) {
         calls: 0,
         open: HashMap::new(),
         waiting: VecDeque::new(),
+        waiting_bytes: 0,
         output_bytes: 0,
         output_count: 0,
         rejections: Vec::new(),
@@ -152,6 +156,7 @@ fn begin_call<'s>(
         if bridge.calls + bridge.waiting.len() as u64 >= most {
             return (most, Some(waiting.call.tool));
         }
+        bridge.waiting_bytes += waiting.arguments.len();
         bridge.waiting.push_back(waiting);
         // While the script yields often, calls go out together; one that computes on does not hold them back.
         if bridge.flushed_at.elapsed() > FLUSH_AFTER {
@@ -159,6 +164,9 @@ fn begin_call<'s>(
         }
         (most, None)
     });
+    if with(|bridge| bridge.waiting_bytes > bridge.limits.waiting_bytes) {
+        super::worker::fail_memory_limit("heap_bytes", "the arguments of waiting calls used up the memory");
+    }
     match refused {
         None => Ok(()),
         Some(tool) => {
@@ -277,6 +285,7 @@ impl Bridge {
             && let Some(WaitingCall { call, arguments }) = self.waiting.pop_front()
         {
             self.calls += 1;
+            self.waiting_bytes -= arguments.len();
             self.port.put(Report::Call(message::Call { call: self.calls, tool: call.tool.clone(), arguments }));
             self.open.insert(self.calls, call);
         }

@@ -1,6 +1,6 @@
 //! V8 made ready before any code arrives: the platform, one isolate, one context with the globals, and a warm parser.
 
-use std::sync::Once;
+use std::sync::OnceLock;
 
 use super::{globals, source};
 
@@ -48,7 +48,9 @@ pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
 
 /// The same without the warm-up, for a process that runs only one script.
 pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
-    start_v8();
+    if !start_v8() {
+        return None;
+    }
     let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
     let mut isolate = v8::Isolate::new(params);
     isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
@@ -65,13 +67,16 @@ pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
     Some(Warm { isolate, context, bindings, scratch })
 }
 
-fn start_v8() {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| {
+/// Starts V8, once in a process. Gives whether it knows the time zone that every script is to see.
+fn start_v8() -> bool {
+    static STARTED: OnceLock<bool> = OnceLock::new();
+    *STARTED.get_or_init(|| {
         // One thread, since a fork copies only one; no compilers, since nothing may become executable.
         v8::V8::set_flags_from_string("--jitless --single-threaded --no-harmony-shadow-realm");
         v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
         v8::V8::initialize();
+        // Whatever the machine's are: scripts see the same everywhere.
         v8::icu::set_default_locale("en-US");
-    });
+        v8::icu::set_default_time_zone("UTC")
+    })
 }

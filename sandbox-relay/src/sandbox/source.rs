@@ -162,9 +162,11 @@ fn wrapped(text: &str, call: &str) -> Prepared {
 
 /// One expression; what follows it (a semicolon, comments) is left out.
 fn expression(text: &str, span: Span, is_function: bool) -> Prepared {
-    let text = text.get(..index(span.end)).unwrap_or(text);
+    let (before, text) = text.get(..index(span.end)).unwrap_or(text).split_at(index(span.start));
+    // What stands before it (comments, semicolons) becomes blank, so that lines and columns stay.
+    let blank: String = before.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
     let entry = if is_function { Entry::WrapperOfFunction } else { Entry::Wrapper };
-    Prepared { module: format!("{EXPRESSION_PREFIX}{text}\n)"), line_offset: -1, entry }
+    Prepared { module: format!("{EXPRESSION_PREFIX}{blank}{text}\n)"), line_offset: -1, entry }
 }
 
 /// Reads the text as one expression even where a statement would begin differently: after `0,` it has to be one.

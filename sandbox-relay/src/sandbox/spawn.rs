@@ -151,7 +151,17 @@ impl Zygote {
                 self.forks += 1;
                 Ok(Newborn { pid, pidfd, socket })
             }
-            (4, ..) => Err(io::Error::from_raw_os_error(number.saturating_neg())),
+            // The kernel had no descriptor left for us to receive; the process is our child all the same.
+            (4, Some(pid), None) => {
+                self.forks += 1;
+                let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
+                pidfd.map(|pidfd| Newborn { pid, pidfd, socket }).map_err(|error| {
+                    let _ = rustix::process::kill_process(pid, Signal::KILL);
+                    let _ = rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+                    error.into()
+                })
+            }
+            (4, None, _) => Err(io::Error::from_raw_os_error(number.saturating_neg())),
             _ => Err(io::Error::other("the forking process ended")),
         }
     }
@@ -167,10 +177,13 @@ impl Drop for Zygote {
 
 impl Spawner for ForkSpawner {
     fn spawn(&mut self, ahead: bool) -> io::Result<Newborn> {
-        if let Some(next) = &self.next
-            && next.is_warm(RecvFlags::DONTWAIT)?
-        {
-            self.current = self.next.take();
+        match self.next.as_ref().map(|next| next.is_warm(RecvFlags::DONTWAIT)) {
+            Some(Ok(true)) => self.current = self.next.take(),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the next forking process did not get ready");
+                self.next = None;
+            }
+            Some(Ok(false)) | None => {}
         }
         if self.current.is_none() {
             self.revive()?;
@@ -185,7 +198,10 @@ impl Spawner for ForkSpawner {
         };
         // Every fork has the same address layout and hash seed: not for too many executions.
         if current.forks >= self.forks_per_process && self.next.is_none() {
-            self.next = Some(Zygote::start(self.args)?);
+            match Zygote::start(self.args) {
+                Ok(next) => self.next = Some(next),
+                Err(error) => tracing::warn!(%error, "the next forking process could not be started"),
+            }
         }
         Ok(newborn)
     }

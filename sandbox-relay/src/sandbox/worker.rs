@@ -92,6 +92,7 @@ pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig, ahead:
         tool_calls: start.tool_calls,
         in_flight: size(start.tool_calls_in_flight),
         arguments_bytes: size(start.arguments_bytes),
+        waiting_bytes: size(start.heap_bytes),
         output_bytes: size(start.output_bytes),
         output_count: start.output_count,
     };
@@ -178,7 +179,7 @@ extern "C" fn out_of_memory(_location: *const std::ffi::c_char, details: &v8::Oo
     fail_memory_limit("memory_bytes", "the code used up its memory")
 }
 
-fn fail_memory_limit(limit: &str, message: &str) -> ! {
+pub(super) fn fail_memory_limit(limit: &str, message: &str) -> ! {
     let failed = message::Failed {
         limit: limit.into(),
         hint: "keep less at once: work in parts and return a summary".into(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
 use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, wire};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{Shared, Tools};
 use crate::execution::{
@@ -21,6 +21,7 @@ pub(super) async fn run_execution(
     request: ExecutionRequest,
     mut commands: mpsc::Receiver<Command>,
     clamped: Vec<wire::Warning>,
+    held: [OwnedSemaphorePermit; 2],
 ) {
     let shared = Arc::clone(&sink.shared);
     let queued = Instant::now();
@@ -29,8 +30,10 @@ pub(super) async fn run_execution(
         let permit = permit.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
         let worker = shared.app.pool.take().await;
         let mut worker = worker.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        worker.hold(permit);
-        Ok(worker)
+        // The place is free when the process is gone and its outcome is on its way, whichever is later.
+        let permit = Arc::new(permit);
+        worker.hold(Arc::clone(&permit));
+        Ok((worker, permit))
     };
     let admitted = tokio::select! {
         biased;
@@ -40,9 +43,11 @@ pub(super) async fn run_execution(
     };
     let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
     let (mut outcome, worker) = match admitted {
-        Ok(worker) => {
+        Ok((worker, permit)) => {
+            // From here on the worker holds the source.
+            drop(held);
             let (outcome, worker) = execution::run(worker, request, commands, &mut sink).await;
-            (outcome, Some(worker))
+            (outcome, Some((worker, permit)))
         }
         Err(error) => (Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() }, None),
     };
@@ -50,13 +55,13 @@ pub(super) async fn run_execution(
     outcome.warnings.splice(0..0, clamped);
     // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not read
     // keeps no worker alive.
+    let (worker, _place) = worker.unzip();
     let mut ending = pin!(sink.end(outcome));
     if ending.as_mut().now_or_never().is_none() {
         drop(worker);
         ending.await;
     } else {
         tokio::task::yield_now().await;
-        // Its place is free when it is reaped, which nobody has to wait for.
         drop(worker);
     }
 }
@@ -77,14 +82,8 @@ impl SessionSink {
     /// Tells the host how it ended, and forgets the execution.
     async fn end(self, outcome: Outcome) {
         // Calls whose answers are still awaited are given up: nobody reads those answers any more.
-        let open: Vec<_> = {
-            let mut state = self.shared.lock();
-            state.executions.remove(&self.id);
-            if !self.basic {
-                state.remember(self.id.clone());
-            }
-            state.calls.extract_if(|_, (execution, _)| *execution == self.id).map(|(call, _)| call).collect()
-        };
+        let of_this = |_: &CallId, (execution, _): &mut (ExecutionId, WorkerCall)| *execution == self.id;
+        let open: Vec<_> = self.shared.lock().calls.extract_if(of_this).map(|(call, _)| call).collect();
         for call in open {
             let Some(room) = self.shared.outbound.reserve(0).await else { return };
             self.send_cancel(room, call, "the execution ended");
@@ -98,7 +97,16 @@ impl SessionSink {
             }
             Err(error) => (Payload::Error(wire::Error { execution_id, ..error.into_wire(usage, warnings) }), 0),
         };
-        if let Some(room) = self.shared.outbound.reserve(weight).await {
+        let room = self.shared.outbound.reserve(weight).await;
+        // It counts as running until its outcome is queued: a host that does not read gets no more of them.
+        {
+            let mut state = self.shared.lock();
+            state.executions.remove(&self.id);
+            if !self.basic {
+                state.remember(self.id.clone());
+            }
+        }
+        if let Some(room) = room {
             room.send(payload);
         }
         self.shared.ended.notify_waiters();

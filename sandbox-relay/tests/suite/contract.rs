@@ -64,6 +64,8 @@ async fn every_form_of_code_gives_its_value(fixture: Fixture) {
         ("(async function () { return 5 })", json!(5)),
         ("async function anything() { return 5 }", json!(5)),
         ("(async () => 5)()", json!(5)),
+        (";(async () => 5)()", json!(5)),
+        ("/* first */ ;\n; 1 + 1", json!(2)),
         ("async function main() { return help() }\nfunction help() { return 5 }", json!(5)),
         ("const main = async () => 5", json!(5)),
         ("export default async () => 5", json!(5)),
@@ -251,6 +253,7 @@ async fn memory_bombs_end_alone(fixture: Fixture) {
         "const a = []; for(;;) a.push(new Uint8Array(1e7).fill(1))",
         "const m = new Map(); for (let i = 0;; i++) m.set(i, {i})",
         "const f = []; for(;;) f.push(() => f)",
+        "await Promise.all(Array.from({length: 600}, () => mcp.call('test.echo.it', 'x'.repeat(1e6))))",
         "let s = 'x'; const a = []; for(;;) { s = s + s.slice(0, 1000) + a.length; a.push(s.split('')) }",
     ] {
         let neighbour = async {

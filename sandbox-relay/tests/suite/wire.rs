@@ -253,6 +253,10 @@ async fn a_broken_protocol_closes_with_its_code() {
     raw.send_message(wire::Message { sequence: 9, ..Payload::Ping(wire::Ping::default()).into() }).await;
     assert_eq!(raw.error().await.code, "PROTOCOL_ERROR");
 
+    let mut raw = Raw::open(&relay).await;
+    raw.send_message(wire::Message { sequence: 1, ..Payload::Hello(wire::Hello::default()).into() }).await;
+    assert_eq!(raw.error().await.code, "PROTOCOL_ERROR", "a hello without a version");
+
     // What is of no known kind is ignored.
     let mut raw = Raw::open(&relay).await;
     raw.0.send(Message::Binary(Vec::new().into())).await.unwrap();
