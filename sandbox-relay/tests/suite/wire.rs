@@ -217,6 +217,39 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
 }
 
 #[tokio::test]
+async fn a_cancel_that_comes_together_with_a_result_counts() {
+    let relay = start_relay(&[]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&["a.b"]).await;
+    let code = "for (;;) await mcp.call('a.b')".into();
+    let execute = wire::Execute { code, execution_id: "e".into(), ..wire::Execute::default() };
+    raw.send_message(wire::Message { sequence: 2, ..Payload::Execute(execute).into() }).await;
+    let call = raw.call().await;
+    let cancel = wire::Cancel { execution_id: "e".into(), ..wire::Cancel::default() };
+    let burst = [success(&call.id, "1"), Payload::Cancel(cancel)];
+    for (sequence, payload) in (3..).zip(burst) {
+        let message = wire::Message { sequence, ..payload.into() };
+        raw.0.feed(Message::Binary(frame::encode(&message))).await.unwrap();
+    }
+    raw.0.flush().await.unwrap();
+    let ended = loop {
+        match raw.payload().await {
+            Payload::Error(error) => break error,
+            Payload::ToolCall(_) | Payload::Cancel(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((ended.code.as_str(), ended.execution_id.as_str()), ("CANCELLED", "e"));
+    // A message of a newer peer's kind counts in the sequence and means nothing.
+    raw.0.send(Message::Binary(vec![0x92, 0x03, 0x00, 0xa0, 0x06, 0x05].into())).await.unwrap();
+    raw.send_message(wire::Message { sequence: 6, ..Payload::Ping(wire::Ping::default()).into() }).await;
+    assert!(matches!(raw.payload().await, Payload::Pong(_)));
+    // The peer's close is answered.
+    raw.0.close(None).await.unwrap();
+    assert!(matches!(within(raw.0.next()).await, Some(Ok(Message::Close(_))) | None));
+}
+
+#[tokio::test]
 async fn a_broken_protocol_closes_with_its_code() {
     let relay = start_relay(&[]).await;
     let mut raw = Raw::open(&relay).await;
