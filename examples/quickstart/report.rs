@@ -103,7 +103,9 @@ pub(crate) fn print(outcome: &Outcome, traffic: &Traffic, script: usize, elapsed
     println!("{} tool calls in {:.2} s", outcome.usage.tool_calls, elapsed.as_secs_f64());
     println!("{:.1} MB read by the script, none of it by a model", megabytes(read));
     println!("{model} bytes for the model: {script} of script and {} of answer", outcome.json.len());
-    if let Some(times) = usize::try_from(read).ok().and_then(|read| read.checked_div(model)) {
+    if let Some(times) = usize::try_from(read).ok().and_then(|read| read.checked_div(model))
+        && times > 1
+    {
         println!("that is {times} times less than the files themselves");
     }
     Ok(())
