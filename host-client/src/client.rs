@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use relay_proto::wire::message::Payload;
-use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, frame, wire};
+use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, frame, wire};
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, oneshot};
 
@@ -265,10 +265,9 @@ impl Client {
     /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
     /// the maxima.
     fn budget(&self, asked: &LimitOverrides) -> Budget {
-        let ours = Limits::maxima();
         let granted = |name: LimitName| {
-            let session = self.welcome.limits.get(name.as_str()).copied().unwrap_or_else(|| ours.get(name));
-            session.min(ours.get(name)).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
+            let session = self.welcome.limits.get(name.as_str()).copied().unwrap_or(u64::MAX);
+            session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
         };
         Budget {
             tool_calls: granted(LimitName::ToolCalls),

@@ -172,10 +172,11 @@ pub(crate) async fn run(
     mut commands: mpsc::Receiver<Command>,
     sink: &mut impl EventSink,
 ) -> (Outcome, Worker) {
+    let limits = request.limits;
     let begun = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|mut socket| {
-        worker.limit_memory(request.limits.get(LimitName::MemoryBytes))?;
+        worker.limit_memory(limits.get(LimitName::MemoryBytes))?;
         let mut first = BytesMut::new();
-        put_instruction(start(&request), &mut first);
+        put_instruction(start(request), &mut first);
         // The worker has it before the runtime knows the socket; what is too long for the socket's buffer follows.
         match io::Write::write(&mut socket, &first) {
             Ok(written) => bytes::Buf::advance(&mut first, written),
@@ -191,8 +192,7 @@ pub(crate) async fn run(
             return (Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() }, worker);
         }
     };
-    let mut run = Run::new(worker, request.limits, Writer { socket: writer, pending: first });
-    drop(request);
+    let mut run = Run::new(worker, limits, Writer { socket: writer, pending: first });
     let mut reader = Reader { socket: reader, buffer: BytesMut::new() };
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
@@ -219,12 +219,8 @@ pub(crate) async fn run(
                 Some(ended) => break ended,
                 None => pending = pending.or_else(|| run.given_up()),
             },
-            written = run.writer.write(), if run.writer.is_pending() => {
-                if written.is_err() {
-                    // It reads no more; what it said last may still be there to be read.
-                    run.writer.give_up();
-                }
-            }
+            // The next round writes.
+            () = run.writer.writable(), if run.writer.is_pending() => {}
             permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {
                 (Some(permit), Some(event)) => {
                     sink.send(permit, event);
@@ -251,11 +247,11 @@ pub(crate) async fn run(
     run.outcome(ended)
 }
 
-fn start(request: &ExecutionRequest) -> Instruction {
+fn start(request: ExecutionRequest) -> Instruction {
     let limit = |name| request.limits.get(name);
     Instruction::Start(message::Start {
-        source: request.source.clone(),
-        input: request.input.clone(),
+        source: request.source,
+        input: request.input,
         console: request.bindings.console,
         io: request.bindings.io,
         heap_bytes: limit(LimitName::HeapBytes),

@@ -25,10 +25,10 @@ use sink::{SessionSink, run_execution};
 const REMEMBERED_EXECUTIONS: usize = 1_024;
 /// How many executions of one session may run or wait together.
 const MAX_LIVE_EXECUTIONS: usize = 512;
-/// The most bytes of a host's words on a failed call.
-const MAX_FAILURE_BYTES: usize = 8 << 10;
 /// How many bytes of source and input they may hold.
 const SESSION_SOURCE_BYTES: usize = 32 << 20;
+/// The most bytes of a host's words on a failed call.
+const MAX_FAILURE_BYTES: usize = 8 << 10;
 
 /// The peer did what the session's state does not allow: the session is over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -201,20 +201,17 @@ impl Session {
     }
 
     fn execute(&mut self, execute: wire::Execute, mode: Mode) -> Option<Payload> {
-        let id = match mode {
-            Mode::Full => execute.execution_id.clone(),
-            // There is one at a time, so that any name will do.
-            Mode::New | Mode::Basic => "basic".into(),
-        };
+        // A basic peer has one at a time and no ids, so that any name will do.
+        let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
+        let id = if mode == Mode::Full { execution_id.clone() } else { "basic".into() };
         let refuse = |code, message: String| {
             let error = ExecutionError::new(code, message).into_wire(wire::Usage::default(), Vec::new());
-            let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
-            Some(Payload::Error(wire::Error { execution_id, ..error }))
+            Some(Payload::Error(wire::Error { execution_id: execution_id.clone(), ..error }))
         };
         let Ok(id) = ExecutionId::try_from(id) else {
             return refuse(ErrorCode::InvalidInput, relay_proto::id::InvalidExecutionId.to_string());
         };
-        let (request, warnings) = match self.request(&execute, mode) {
+        let (request, warnings) = match self.request(execute, mode) {
             Ok(request) => request,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
         };
@@ -255,7 +252,7 @@ impl Session {
         Some([of_session, of_relay])
     }
 
-    fn request(&self, execute: &wire::Execute, mode: Mode) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
+    fn request(&self, execute: wire::Execute, mode: Mode) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
         if !execute.local_tools.is_empty() {
             return Err("local_tools are off on this relay".into());
         }
@@ -276,7 +273,9 @@ impl Session {
         if execute.code.len() > most {
             return Err(format!("the source has {} bytes; the limit source_bytes is {most}", execute.code.len()));
         }
-        let request = ExecutionRequest { source: execute.code.clone(), input: execute.input.clone(), bindings, limits };
+        // Without the binding nobody could read it.
+        let input = if bindings.io { execute.input } else { String::new() };
+        let request = ExecutionRequest { source: execute.code, input, bindings, limits };
         Ok((request, clamped.iter().map(clamp_warning).collect()))
     }
 

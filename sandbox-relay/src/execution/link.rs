@@ -32,16 +32,15 @@ impl Writer {
 
     /// Writes what the socket has room for, which most often is everything; the rest waits for its turn.
     pub(super) fn try_write(&mut self) {
-        if !self.pending.is_empty()
-            && let Ok(written) = self.socket.try_write(&self.pending)
-        {
-            self.pending.advance(written);
+        if self.pending.is_empty() {
+            return;
         }
-    }
-
-    /// Drops what could not be written.
-    pub(super) fn give_up(&mut self) {
-        self.pending.clear();
+        match self.socket.try_write(&self.pending) {
+            Ok(written) => self.pending.advance(written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // It reads no more; what it said last may still be there to be read.
+            Err(_) => self.pending.clear(),
+        }
     }
 
     pub(super) fn is_pending(&self) -> bool {
@@ -53,14 +52,9 @@ impl Writer {
         self.pending.len() < MAX_WAITING_BYTES
     }
 
-    pub(super) async fn write(&mut self) -> Result<(), ChannelError> {
-        self.socket.writable().await?;
-        match self.socket.try_write(&self.pending) {
-            Ok(written) => self.pending.advance(written),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+    /// Waits until there is room, or until trying again will tell that there never will be.
+    pub(super) async fn writable(&self) {
+        let _ = self.socket.writable().await;
     }
 }
 

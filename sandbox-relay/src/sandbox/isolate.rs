@@ -9,8 +9,8 @@ pub(super) struct Warm {
     pub(super) isolate: v8::OwnedIsolate,
     pub(super) context: v8::Global<v8::Context>,
     pub(super) bindings: globals::Bindings,
-    /// A context in which nothing of anybody's runs: for the warm-ups.
-    pub(super) scratch: v8::Global<v8::Context>,
+    /// A context in which nothing of anybody's runs, for the warm-ups; only where there are any.
+    pub(super) scratch: Option<v8::Global<v8::Context>>,
 }
 
 /// Touches what scripts commonly use, so that the pages are there and initialized before the fork.
@@ -34,8 +34,9 @@ pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
     let mut warm = cold(heap_bytes)?;
     {
         v8::scope!(let scope, &mut warm.isolate);
-        let context = v8::Local::new(scope, &warm.scratch);
-        let scope = &mut v8::ContextScope::new(scope, context);
+        let scratch = v8::Context::new(scope, v8::ContextOptions::default());
+        warm.scratch = Some(v8::Global::new(scope, scratch));
+        let scope = &mut v8::ContextScope::new(scope, scratch);
         if let Some(script) = v8::String::new(scope, WARM_UP).and_then(|code| v8::Script::compile(scope, code, None)) {
             script.run(scope);
         }
@@ -55,16 +56,15 @@ pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
     let mut isolate = v8::Isolate::new(params);
     isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
     isolate.set_capture_stack_trace_for_uncaught_exceptions(false, 0);
-    let (context, bindings, scratch) = {
+    let (context, bindings) = {
         v8::scope!(let scope, &mut isolate);
         let context = v8::Context::new(scope, v8::ContextOptions::default());
         context.set_allow_generation_from_strings(false);
         let scope = &mut v8::ContextScope::new(scope, context);
         globals::install(scope, context);
-        let scratch = v8::Context::new(scope, v8::ContextOptions::default());
-        (v8::Global::new(scope, context), globals::Bindings::new(scope)?, v8::Global::new(scope, scratch))
+        (v8::Global::new(scope, context), globals::Bindings::new(scope)?)
     };
-    Some(Warm { isolate, context, bindings, scratch })
+    Some(Warm { isolate, context, bindings, scratch: None })
 }
 
 /// Starts V8, once in a process. Gives whether it knows the time zone that every script is to see.

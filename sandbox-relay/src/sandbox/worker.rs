@@ -118,8 +118,9 @@ pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig, ahead:
 /// Takes the way of a script once, in a context of its own. A fork shares its parent's memory until it writes: what every
 /// script writes to is copied here, before anybody waits for it.
 fn touch(warm: &mut Warm) {
+    let Some(scratch) = &warm.scratch else { return };
     v8::scope!(let scope, &mut warm.isolate);
-    let context = v8::Local::new(scope, &warm.scratch);
+    let context = v8::Local::new(scope, scratch);
     let scope = &mut v8::ContextScope::new(scope, context);
     if let Ok(prepared) = source::prepare(TOUCH)
         && let Ok((value, _)) = run_program(scope, &prepared)

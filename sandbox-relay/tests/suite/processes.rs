@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use host_client::{ErrorCode, ExecuteRequest};
 use serde_json::json;
 
-use crate::contract::until;
-use crate::support::{Fixture, assert_code, connect, tools, within};
+use crate::support::{Fixture, assert_code, connect, tools, until, within};
 use crate::wire::Raw;
 
 /// The living or unreaped children of a process, by id.

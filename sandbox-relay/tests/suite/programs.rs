@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Fixture, binary, connect, start_relay, within};
+use crate::support::{Fixture, binary, connect, start_relay, until, within};
 
 const SECRET: &str = "0123456789012345678901234567890123456789";
 
@@ -156,7 +156,7 @@ async fn sigterm_lets_what_runs_come_to_its_end() {
     let idle = connect(&fixture.relay, Tools::new()).await;
     let code = "await mcp.call('test.wait', {ms: 1000}); return 'done'";
     let execution = fixture.client.execute(ExecuteRequest::new(code)).await.unwrap();
-    crate::contract::until(|| fixture.seen.running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    until(|| fixture.seen.running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     let pid = Pid::from_raw(fixture.relay.process_id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();
     assert_eq!(within(execution).await.unwrap().value().unwrap(), json!("done"));

@@ -21,6 +21,16 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
+/// Waits for something that will be so soon.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    within(async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
 pub(crate) fn binary() -> PathBuf {
     env!("CARGO_BIN_EXE_sandbox-relay").into()
 }
