@@ -293,6 +293,7 @@ impl Settings {
             stock: self.worker_stock,
             forks_per_process: self.worker_forks,
             maxima: self.limits()?.maxima,
+            jit: false,
         })
     }
 

@@ -18,7 +18,7 @@ use tokio::time::sleep_until;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
 use crate::sandbox::pool::Worker;
 use link::{Reader, Writer, put_instruction};
-use run::{Run, cancelled, lost};
+use run::{Run, cancelled};
 
 /// What to run and within what.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ pub(crate) async fn run(
                     Ok(event) => pending = event,
                     Err(ended) => break ended,
                 },
-                Err(error) => break lost(&error),
+                Err(error) => break run.lost(&error).await,
             },
         }
     };

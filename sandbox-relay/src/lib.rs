@@ -9,7 +9,7 @@
 //! 5. `execution`: one run from outside; `execution::run`: what it has used; `execution::link`: the worker's socket
 //! 6. `sandbox`: the worker processes, and what happens in them
 //!
-//! [`eval`], [`token`] and [`healthcheck`] are the other subcommands.
+//! [`eval`], [`token`], [`healthcheck`] and [`self_test`] are the other subcommands.
 //!
 //! The relay itself never runs or parses JavaScript.
 
@@ -28,6 +28,7 @@ mod session;
 pub mod token;
 
 pub use sandbox::process::{ProcessArgs, run_worker, run_zygote};
+pub use sandbox::self_test::{Finding, self_test};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};

@@ -7,7 +7,7 @@ use sandbox_relay::config::ServeArgs;
 use sandbox_relay::eval::EvalArgs;
 use sandbox_relay::healthcheck::HealthcheckArgs;
 use sandbox_relay::token::TokenArgs;
-use sandbox_relay::{ProcessArgs, eval, healthcheck, serve, token};
+use sandbox_relay::{Finding, ProcessArgs, eval, healthcheck, serve, token};
 use tracing_subscriber::EnvFilter;
 
 /// Runs model-written JavaScript, one V8 process per execution, and calls a host's tools for it.
@@ -28,6 +28,8 @@ enum Command {
     Eval(EvalArgs),
     /// Ask a relay on this machine whether it is ready
     Healthcheck(HealthcheckArgs),
+    /// Try from inside a worker's lock what it forbids, on this machine
+    SelfTest,
     #[command(hide = true)]
     InternalZygote(ProcessArgs),
     #[command(hide = true)]
@@ -39,10 +41,11 @@ const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // The processes that become workers stay small: no log, no runtime.
+    // These fork, or become small: no log, no runtime, no thread.
     match command {
         Command::InternalZygote(args) => return internal(sandbox_relay::run_zygote(args)),
         Command::InternalWorker(args) => return internal(sandbox_relay::run_worker(args)),
+        Command::SelfTest => return self_test(),
         _ => {}
     }
     let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -68,7 +71,7 @@ fn main() -> ExitCode {
         Command::Healthcheck(args) => {
             healthcheck::healthcheck(&args).map_or_else(|error| fail(error, 1), |()| ExitCode::SUCCESS)
         }
-        Command::InternalZygote(_) | Command::InternalWorker(_) => ExitCode::FAILURE,
+        Command::InternalZygote(_) | Command::InternalWorker(_) | Command::SelfTest => ExitCode::FAILURE,
     }
 }
 
@@ -76,6 +79,20 @@ fn main() -> ExitCode {
 fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
+}
+
+fn self_test() -> ExitCode {
+    let findings = match sandbox_relay::self_test() {
+        Ok(findings) => findings,
+        Err(error) => return fail(error, 1),
+    };
+    let mut report = String::new();
+    for Finding { attempt, outcome, holds } in &findings {
+        report.push_str(&format!("{} {attempt}: {outcome}\n", if *holds { "ok  " } else { "FAIL" }));
+    }
+    let held = findings.iter().filter(|finding| finding.holds).count();
+    print(&format!("{report}{held} of {} as promised", findings.len()));
+    if held == findings.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn fail(error: impl std::fmt::Display, status: u8) -> ExitCode {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, watch};
 use zeroize::Zeroizing;
@@ -58,6 +58,8 @@ pub enum ServeError {
 /// # Errors
 /// It cannot start.
 pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
+    // This process holds keys: nobody of the same user looks into its memory or its environment.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(std::io::Error::from)?;
     let settings = Settings::load(args.keys.config.as_ref(), &args)?;
     let auth = if args.dev {
         if !settings.listen.ip().is_loopback() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use relay_proto::wire::{OutputItem, OutputKind};
 use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
+use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::link::{MAX_WAITING_BYTES, Reader, Writer};
@@ -24,11 +25,19 @@ pub(super) enum Ended {
     Stopped(ExecutionError),
 }
 
+/// Why a worker that broke off did so, as far as the system knows.
+pub(super) fn died(signal: Option<Signal>) -> &'static str {
+    match signal {
+        Some(Signal::SYS) => "the worker process was ended: the code tried what the sandbox forbids",
+        Some(Signal::KILL) => "the worker process was killed, most likely because the machine ran out of memory",
+        Some(_) => "the worker process crashed",
+        None => "the worker process ended without an answer",
+    }
+}
+
 pub(super) fn lost(error: &ChannelError) -> Ended {
     Ended::Stopped(match error {
-        ChannelError::Socket(_) => {
-            ExecutionError::new(ErrorCode::WorkerLost, "the worker process ended without an answer")
-        }
+        ChannelError::Socket(_) => ExecutionError::new(ErrorCode::WorkerLost, died(None)),
         ChannelError::TooLong(_) | ChannelError::Undecodable(_) => {
             ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was stopped: {error}"))
         }
@@ -158,6 +167,14 @@ impl Run {
             }
         }
         self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
+    }
+
+    /// What to tell of a worker that is not heard any more.
+    pub(super) async fn lost(&self, error: &ChannelError) -> Ended {
+        let ChannelError::Socket(_) = error else { return lost(error) };
+        let signal = self.worker.ended_by().await;
+        tracing::warn!(?signal, "a worker was lost");
+        Ended::Stopped(ExecutionError::new(ErrorCode::WorkerLost, died(signal)))
     }
 
     pub(super) fn given_up(&mut self) -> Option<Event> {

@@ -30,8 +30,8 @@ const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.
 
 /// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one. Each
 /// execution lowers the heap for itself. Nothing comes of it when V8 cannot make its own objects.
-pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
-    let mut warm = cold(heap_bytes)?;
+pub(super) fn warm(heap_bytes: usize, jit: bool) -> Option<Warm> {
+    let mut warm = cold(heap_bytes, jit)?;
     {
         v8::scope!(let scope, &mut warm.isolate);
         let scratch = v8::Context::new(scope, v8::ContextOptions::default());
@@ -48,8 +48,8 @@ pub(super) fn warm(heap_bytes: usize) -> Option<Warm> {
 }
 
 /// The same without the warm-up, for a process that runs only one script.
-pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
-    if !start_v8() {
+pub(super) fn cold(heap_bytes: usize, jit: bool) -> Option<Warm> {
+    if !start_v8(jit) {
         return None;
     }
     let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
@@ -68,11 +68,15 @@ pub(super) fn cold(heap_bytes: usize) -> Option<Warm> {
 }
 
 /// Starts V8, once in a process. Gives whether it knows the time zone that every script is to see.
-fn start_v8() -> bool {
+fn start_v8(jit: bool) -> bool {
     static STARTED: OnceLock<bool> = OnceLock::new();
     *STARTED.get_or_init(|| {
-        // One thread, since a fork copies only one; no compilers, since nothing may become executable.
-        v8::V8::set_flags_from_string("--jitless --single-threaded --no-harmony-shadow-realm");
+        // One thread, since a fork copies only one.
+        v8::V8::set_flags_from_string("--single-threaded --no-harmony-shadow-realm");
+        // No compilers, since nothing may become executable, unless the relay and the token both allow them.
+        if !jit {
+            v8::V8::set_flags_from_string("--jitless");
+        }
         v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
         v8::V8::initialize();
         // Whatever the machine's are: scripts see the same everywhere.

@@ -6,7 +6,7 @@
 //! - [`process`]: the entry points of those processes
 //! - [`channel`]: the frames on the socket between relay and worker
 //! - `worker`: the life of a worker: lock, read the script, run it, report
-//! - `jail`: the lock
+//! - `jail`: the lock; [`self_test`]: whether it holds here
 //! - `isolate`: V8 made ready ahead
 //! - `globals`: what JavaScript may see
 //! - `source`: the forms of code
@@ -22,6 +22,7 @@ mod isolate;
 mod jail;
 pub(crate) mod pool;
 pub(crate) mod process;
+pub(crate) mod self_test;
 mod source;
 pub(crate) mod spawn;
 mod sys;

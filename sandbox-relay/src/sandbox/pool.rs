@@ -38,6 +38,8 @@ pub struct PoolConfig {
     pub forks_per_process: u32,
     /// The most that any execution can be granted.
     pub maxima: Limits,
+    /// Workers whose V8 compiles to machine code.
+    pub jit: bool,
 }
 
 /// The stock. Dropping it ends every process that is left.
@@ -62,8 +64,8 @@ struct Shared {
 
 #[derive(Debug)]
 struct Dying {
-    pidfd: OwnedFd,
-    _held: Option<Box<dyn Any + Send>>,
+    pidfd: Arc<OwnedFd>,
+    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Shared {
@@ -102,6 +104,7 @@ impl Pool {
             memory_bytes: config.maxima.get(LimitName::MemoryBytes),
             // One second more: the relay's own watch comes first.
             cpu_seconds: config.maxima.get(LimitName::CpuMs).div_ceil(1000) + 1,
+            jit: config.jit,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
         };
         let keeper = Keeper { shared: Arc::clone(&shared), stock: stock_tx, reaping: Vec::new() };
@@ -151,9 +154,9 @@ impl Drop for Pool {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pid: Pid,
-    pidfd: Option<OwnedFd>,
+    pidfd: Arc<OwnedFd>,
     socket: Option<UnixStream>,
-    held: Option<Box<dyn Any + Send>>,
+    held: Option<Box<dyn Any + Send + Sync>>,
     shared: Arc<Shared>,
 }
 
@@ -164,7 +167,7 @@ impl Worker {
     }
 
     /// Keeps `held` until the process is gone, and its memory with it.
-    pub(crate) fn hold(&mut self, held: impl Any + Send) {
+    pub(crate) fn hold(&mut self, held: impl Any + Send + Sync) {
         self.held = Some(Box::new(held));
     }
 
@@ -185,20 +188,29 @@ impl Worker {
 
     /// Stops the process at once, whatever it does.
     pub(crate) fn kill(&self) {
-        if let Some(pidfd) = &self.pidfd {
-            // It may have ended by itself.
-            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+        // It may have ended by itself.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// The signal that ended the process, if one did just now. Its socket closes a moment before its end is known.
+    pub(crate) async fn ended_by(&self) -> Option<Signal> {
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        for _ in 0..20 {
+            match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), peek) {
+                Ok(Some(status)) => return status.terminating_signal().and_then(Signal::from_named_raw),
+                Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(_) => return None,
+            }
         }
+        None
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
-        if let Some(pidfd) = self.pidfd.take() {
-            lock(&self.shared.dying).push(Dying { pidfd, _held: self.held.take() });
-            self.shared.wake();
-        }
+        lock(&self.shared.dying).push(Dying { pidfd: Arc::clone(&self.pidfd), _held: self.held.take() });
+        self.shared.wake();
     }
 }
 
@@ -257,7 +269,7 @@ impl Keeper {
     fn adopt(&self, newborn: Newborn) -> Worker {
         let Newborn { pid, pidfd, socket } = newborn;
         let shared = Arc::clone(&self.shared);
-        Worker { pid, pidfd: Some(pidfd), socket: Some(socket), held: None, shared }
+        Worker { pid, pidfd: Arc::new(pidfd), socket: Some(socket), held: None, shared }
     }
 
     /// Waits until there is something to do.

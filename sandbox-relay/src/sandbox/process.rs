@@ -5,7 +5,6 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 
 use clap::Args;
 use rustix::net::{
@@ -13,7 +12,7 @@ use rustix::net::{
 };
 use rustix::process::Pid;
 
-use super::jail::{self, JailConfig};
+use super::jail::{self, JailConfig, Lock};
 use super::{isolate, sys, worker};
 
 /// What the relay tells its processes on their command line; none of it is a secret.
@@ -28,6 +27,9 @@ pub struct ProcessArgs {
     /// The most CPU time that any execution can have, in seconds
     #[arg(long)]
     pub(super) cpu_seconds: u64,
+    /// Let V8 compile to machine code
+    #[arg(long, action = clap::ArgAction::Set)]
+    pub(super) jit: bool,
     /// The relay's process id
     #[arg(long)]
     pub(super) parent: i32,
@@ -35,11 +37,12 @@ pub struct ProcessArgs {
 
 impl ProcessArgs {
     /// The arguments as [`ProcessArgs`] reads them back.
-    pub(super) fn to_args(self) -> [String; 4] {
+    pub(super) fn to_args(self) -> [String; 5] {
         [
             format!("--heap-bytes={}", self.heap_bytes),
             format!("--memory-bytes={}", self.memory_bytes),
             format!("--cpu-seconds={}", self.cpu_seconds),
+            format!("--jit={}", self.jit),
             format!("--parent={}", self.parent),
         ]
     }
@@ -48,6 +51,7 @@ impl ProcessArgs {
         JailConfig {
             memory_bytes: self.memory_bytes,
             cpu_seconds: self.cpu_seconds,
+            jit: self.jit,
             parent: Pid::from_raw(self.parent),
         }
     }
@@ -67,10 +71,12 @@ pub(super) const FORK_AHEAD: &[u8] = b"fork ahead";
 pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     jail::die_with(Pid::from_raw(args.parent))?;
     let control = io::stdin().as_fd().try_clone_to_owned()?;
+    jail::volunteer_for_out_of_memory()?;
     worker::prepare_process()?;
     sys::move_code_to_huge_pages()?;
-    let warm = isolate::warm(args.heap_bytes).ok_or_else(not_warm)?;
+    let warm = isolate::warm(args.heap_bytes, args.jit).ok_or_else(not_warm)?;
     sys::copy_all_pages_on_fork()?;
+    let lock = Lock::prepare(args.jail())?;
     rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
     // Each fork consumes its copy of this; the original only lends its pages.
     let mut warm = Some(warm);
@@ -82,7 +88,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
             }
             Ok(sys::Fork::Child) => {
                 if let Some(warm) = warm.take() {
-                    worker::run(warm, UnixStream::from(socket), args.jail(), ahead);
+                    worker::run(warm, socket, &lock, ahead);
                 }
                 sys::exit_now(worker::EXIT_BROKEN);
             }
@@ -104,12 +110,14 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
 /// # Errors
 /// The kernel refuses something.
 pub fn run_worker(args: ProcessArgs) -> io::Result<()> {
-    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    jail::volunteer_for_out_of_memory()?;
     worker::prepare_process()?;
-    let warm = isolate::cold(args.heap_bytes).ok_or_else(not_warm)?;
+    let warm = isolate::cold(args.heap_bytes, args.jit).ok_or_else(not_warm)?;
+    let lock = Lock::prepare(args.jail())?;
     // Its memory is all its own already.
     let ahead = false;
-    worker::run(warm, socket, args.jail(), ahead);
+    worker::run(warm, socket, &lock, ahead);
 }
 
 fn not_warm() -> io::Error {

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "system calls and memory mappings that rustix has no safe wrapper for")]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 
@@ -65,25 +65,93 @@ pub(super) fn copy_all_pages_on_fork() -> io::Result<usize> {
     Ok(changed)
 }
 
-/// Closes every descriptor of this process but `keep`.
+/// Gives `socket` the number `only` and closes every other descriptor of this process.
 ///
 /// # Errors
 /// The kernel has no `close_range` (before 5.9).
-pub(super) fn close_all_but(keep: BorrowedFd<'_>) -> io::Result<()> {
-    let keep = keep.as_raw_fd().unsigned_abs();
-    let close = |first: u32, last: u32| {
-        if first > last {
-            return Ok(());
-        }
-        // SAFETY: the caller is a worker that owns nothing but `keep`: descriptors that are closed here are not used
-        // again, and nothing is opened afterwards that could take their numbers.
-        let done = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+pub(super) fn only_descriptor(socket: OwnedFd, only: RawFd) -> io::Result<OwnedFd> {
+    // What is moved to its own number would be closed when `socket` is dropped.
+    let from = socket.into_raw_fd();
+    // SAFETY: the caller is a worker that owns nothing but `socket`: descriptors that are closed here are not used again,
+    // and nothing is opened afterwards that could take their numbers.
+    let done = unsafe {
+        let moved = if from == only { only } else { libc::dup2(from, only) };
+        if moved == only { close_others(only.unsigned_abs()) } else { -1 }
     };
-    if keep > 0 {
-        close(0, keep - 1)?;
+    if done != 0 {
+        return Err(io::Error::last_os_error());
     }
-    close(keep + 1, u32::MAX)
+    // SAFETY: the descriptor is open, by the step before, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(only) })
+}
+
+/// # Safety
+/// Nobody uses another descriptor than `only` afterwards.
+unsafe fn close_others(only: u32) -> libc::c_long {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let below = if only > 0 { libc::syscall(libc::SYS_close_range, 0, only - 1, 0) } else { 0 };
+        let above = libc::syscall(libc::SYS_close_range, only + 1, u32::MAX, 0);
+        below | above
+    }
+}
+
+/// Lets no memory of this process, or of what it forks, become executable that is or was writable (Linux 6.3).
+///
+/// # Errors
+/// The kernel knows the request and refuses it.
+pub(super) fn refuse_executable_memory() -> io::Result<()> {
+    // SAFETY: the request changes what later calls may ask for, and no memory.
+    let done = unsafe { libc::prctl(libc::PR_SET_MDWE, libc::PR_MDWE_REFUSE_EXEC_GAIN as libc::c_ulong, 0, 0, 0) };
+    match io::Error::last_os_error() {
+        _ if done == 0 => Ok(()),
+        // An older kernel does not know it.
+        error if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// What came of [`in_a_child`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChildEnd {
+    /// It ended by itself, with this status.
+    Exited(i32),
+    /// A signal ended it.
+    Signalled(i32),
+}
+
+/// Runs `run` in a fork of this process and waits for its end; what `run` gives is its exit status.
+///
+/// # Errors
+/// The kernel has no room for another process.
+pub(super) fn in_a_child(run: impl FnOnce() -> i32) -> io::Result<ChildEnd> {
+    // SAFETY: the calling process has one thread, so no lock is held by a thread that is not copied.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if pid == 0 {
+        exit_now(run());
+    }
+    let mut status = 0;
+    // SAFETY: the call writes the status of our own child to `status`.
+    if unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(if libc::WIFSIGNALED(status) {
+        ChildEnd::Signalled(libc::WTERMSIG(status))
+    } else {
+        ChildEnd::Exited(libc::WEXITSTATUS(status))
+    })
+}
+
+/// Makes a system call as it stands. Gives its result, or the error number, negative.
+pub(super) fn raw_call(number: libc::c_long, arguments: [usize; 6]) -> i64 {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: used by the self-test alone, in a process made for this one call. Whatever the kernel does to that process is
+    // what the test is about.
+    let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+    if result < 0 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1)) } else { result }
 }
 
 /// The CPU time that a process has used so far, or nothing when it is gone.

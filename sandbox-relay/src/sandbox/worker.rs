@@ -1,7 +1,6 @@
 //! The worker: runs one script in this process and ends. It trusts its socket to the relay and nothing else.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -12,7 +11,7 @@ use super::channel::message::instruction::Kind as Instruction;
 use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port, message};
 use super::isolate::Warm;
-use super::jail::{self, JailConfig};
+use super::jail::{self, Lock};
 use super::source::{self, Entry, Prepared};
 use super::value::{self, ValueError};
 use super::{globals, inspect, sys};
@@ -68,15 +67,16 @@ extern "C" fn overflowed(_signal: libc::c_int) {
 /// Locks the process, says so, runs the script that comes, reports, and waits for its end.
 ///
 /// A worker that is made `ahead` of need does more before it says so.
-pub(super) fn run(mut warm: Warm, socket: UnixStream, config: JailConfig, ahead: bool) -> ! {
-    if let Err(error) = jail::lock(socket.as_fd(), config) {
+pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> ! {
+    let Ok(socket) = jail::keep_only(socket) else { sys::exit_now(EXIT_NOT_LOCKED) };
+    if let Err(error) = lock.close() {
         // The reason goes where the report would: the relay logs it and does not use this worker.
         let mut port = Port::new(socket);
         port.put(Report::Failed(failure(ErrorCode::Internal, format!("the worker could not be locked: {error}"))));
         let _ = port.flush();
         sys::exit_now(EXIT_NOT_LOCKED);
     }
-    SOCKET.store(std::os::fd::AsRawFd::as_raw_fd(&socket), Ordering::Relaxed);
+    SOCKET.store(socket.as_raw_fd(), Ordering::Relaxed);
     if ahead {
         touch(&mut warm);
     }

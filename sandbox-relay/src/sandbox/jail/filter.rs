@@ -1,0 +1,126 @@
+//! The system calls that a locked worker may make, and why. Two lists: what runs, and what fails with an error number
+//! because harmless code tries it. Everything else ends the process.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Compare, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
+
+/// The number of the worker's only descriptor.
+pub(super) const SOCKET: i32 = 0;
+
+/// A system call and with what arguments it may be made.
+struct Entry {
+    call: libc::c_long,
+    arguments: Arguments,
+}
+
+enum Arguments {
+    Any,
+    /// The first is the worker's socket.
+    OnSocket,
+    /// The third, a protection, does not ask for executable memory.
+    NotExecutable,
+    /// The first is zero: this process itself, no other.
+    Zero,
+}
+
+const fn entry(call: libc::c_long, arguments: Arguments) -> Entry {
+    Entry { call, arguments }
+}
+
+/// What a worker that runs code needs.
+const ALLOWED: &[Entry] = &[
+    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair.
+    entry(libc::SYS_read, Arguments::OnSocket),
+    entry(libc::SYS_write, Arguments::OnSocket),
+    entry(libc::SYS_recvfrom, Arguments::OnSocket),
+    entry(libc::SYS_sendto, Arguments::OnSocket),
+    // Waiting for the relay's answer. Other descriptors than the socket do not exist.
+    entry(libc::SYS_poll, Arguments::Any),
+    entry(libc::SYS_ppoll, Arguments::Any),
+    // Memory for V8's heap and for ours, never executable.
+    entry(libc::SYS_mmap, Arguments::NotExecutable),
+    entry(libc::SYS_mprotect, Arguments::NotExecutable),
+    entry(libc::SYS_munmap, Arguments::Any),
+    entry(libc::SYS_mremap, Arguments::Any),
+    entry(libc::SYS_madvise, Arguments::Any),
+    entry(libc::SYS_brk, Arguments::Any),
+    // Locks inside V8 and the allocator; the wait to be killed after the last report.
+    entry(libc::SYS_futex, Arguments::Any),
+    entry(libc::SYS_sched_yield, Arguments::Any),
+    // Date.now, and the time between two flushes, where the vDSO has no answer of its own.
+    entry(libc::SYS_clock_gettime, Arguments::Any),
+    entry(libc::SYS_gettimeofday, Arguments::Any),
+    // The seed of Math.random and of hash maps.
+    entry(libc::SYS_getrandom, Arguments::Any),
+    // Numbers of this process and its thread, in V8's locks and in an abort.
+    entry(libc::SYS_getpid, Arguments::Any),
+    entry(libc::SYS_gettid, Arguments::Any),
+    // The peak of resident memory, for the report.
+    entry(libc::SYS_getrusage, Arguments::Zero),
+    // The handler of a stack overflow in the parser: returning from it, and the masks around it.
+    entry(libc::SYS_rt_sigreturn, Arguments::Any),
+    entry(libc::SYS_rt_sigprocmask, Arguments::Any),
+    entry(libc::SYS_sigaltstack, Arguments::Any),
+    // Going on with a wait after the process was stopped and continued from outside.
+    entry(libc::SYS_restart_syscall, Arguments::Any),
+    // The end.
+    entry(libc::SYS_exit, Arguments::Any),
+    entry(libc::SYS_exit_group, Arguments::Any),
+];
+
+/// What else a worker needs whose V8 compiles to machine code.
+const ALLOWED_WITH_JIT: &[Entry] = &[
+    // Code is written first and made executable then.
+    entry(libc::SYS_mmap, Arguments::Any),
+    entry(libc::SYS_mprotect, Arguments::Any),
+    // The same, with a protection key, where the processor has them.
+    entry(libc::SYS_pkey_mprotect, Arguments::Any),
+];
+
+/// What harmless code tries and gets on without: glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
+const REFUSED: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_open];
+
+/// The filter that lets the list through and ends the process at anything else.
+pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
+    let mut rules = BTreeMap::new();
+    let more: &[Entry] = if jit { ALLOWED_WITH_JIT } else { &[] };
+    // What comes later replaces what came before.
+    for Entry { call, arguments } in ALLOWED.iter().chain(more) {
+        rules.insert(*call, conditions(arguments)?);
+    }
+    for call in REFUSED {
+        rules.insert(*call, Vec::new());
+    }
+    compile(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+/// The filter that gives an error number, and leaves everything else to the other one.
+pub(super) fn refused() -> Result<BpfProgram, BackendError> {
+    let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.unsigned_abs()))
+}
+
+fn compile(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    SeccompFilter::new(rules, otherwise, listed, std::env::consts::ARCH.try_into()?)?.try_into()
+}
+
+/// No rule at all means: with any arguments.
+fn conditions(arguments: &Arguments) -> Result<Vec<SeccompRule>, BackendError> {
+    let socket = u64::from(SOCKET.unsigned_abs());
+    let executable = u64::from(libc::PROT_EXEC.unsigned_abs());
+    let condition = match arguments {
+        Arguments::Any => return Ok(Vec::new()),
+        Arguments::OnSocket => SeccompCondition::new(0, Width::Dword, Compare::Eq, socket)?,
+        Arguments::NotExecutable => SeccompCondition::new(2, Width::Dword, Compare::MaskedEq(executable), 0)?,
+        Arguments::Zero => SeccompCondition::new(0, Width::Dword, Compare::Eq, 0)?,
+    };
+    Ok(vec![SeccompRule::new(vec![condition])?])
+}

@@ -1,0 +1,181 @@
+//! `self-test`: tries from inside a closed lock what a worker must never be able to do, one process for each attempt, and
+//! tells what the kernel answered.
+
+use std::io;
+use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use super::jail::{self, JailConfig, Lock};
+use super::sys::{self, ChildEnd};
+
+/// What has to come of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// The process is ended with SIGSYS.
+    Killed,
+    /// The call fails with this error number.
+    Fails(i32),
+    /// The call works: the lock must not be so tight that nothing runs.
+    Works,
+}
+
+/// A system call with arguments that would be harmless, and could succeed, outside the lock.
+struct Attempt {
+    name: &'static str,
+    call: libc::c_long,
+    arguments: [usize; 6],
+    expected: Expected,
+}
+
+const PATH: &std::ffi::CStr = c"/proc/self/maps";
+const NONE: usize = usize::MAX;
+
+const fn attempt(name: &'static str, call: libc::c_long, arguments: [usize; 6], expected: Expected) -> Attempt {
+    Attempt { name, call, arguments, expected }
+}
+
+/// A file, a network, another process, new code, more rights: every way out that the kernel has a call for.
+fn attempts() -> Vec<Attempt> {
+    use Expected::{Fails, Killed, Works};
+    let path = PATH.as_ptr() as usize;
+    let here = std::process::id() as usize;
+    let read_write_execute = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC).unsigned_abs() as usize;
+    let execute = (libc::PROT_READ | libc::PROT_EXEC).unsigned_abs() as usize;
+    let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).unsigned_abs() as usize;
+    let at_working_folder = libc::AT_FDCWD as usize;
+    // A page of this program's data, which is there and is written to.
+    let mut page = vec![0_u8; 8192];
+    let page = (page.as_mut_ptr() as usize).next_multiple_of(4096);
+    let domain = libc::AF_INET as usize;
+    let (unix, stream) = (libc::AF_UNIX as usize, libc::SOCK_STREAM as usize);
+    vec![
+        attempt("getpid, which is allowed", libc::SYS_getpid, [0; 6], Works),
+        attempt("mmap of plain memory, which is allowed", libc::SYS_mmap, [0, 4096, 3, anonymous, NONE, 0], Works),
+        attempt("open", libc::SYS_open, [path, 0, 0, 0, 0, 0], Fails(libc::EACCES)),
+        attempt("openat", libc::SYS_openat, [at_working_folder, path, 0, 0, 0, 0], Fails(libc::EACCES)),
+        attempt("openat2", libc::SYS_openat2, [at_working_folder, path, 0, 0, 0, 0], Killed),
+        attempt("open_by_handle_at", libc::SYS_open_by_handle_at, [at_working_folder, 0, 0, 0, 0, 0], Killed),
+        attempt("creat", libc::SYS_creat, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("unlink", libc::SYS_unlink, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("rename", libc::SYS_rename, [path, path, 0, 0, 0, 0], Killed),
+        attempt("mkdir", libc::SYS_mkdir, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("chmod", libc::SYS_chmod, [path, 0o777, 0, 0, 0, 0], Killed),
+        attempt("readlink", libc::SYS_readlink, [path, page, 64, 0, 0, 0], Killed),
+        attempt("stat", libc::SYS_stat, [path, page, 0, 0, 0, 0], Killed),
+        attempt("getdents64", libc::SYS_getdents64, [0, page, 64, 0, 0, 0], Killed),
+        attempt("read of another descriptor", libc::SYS_read, [1, page, 1, 0, 0, 0], Killed),
+        attempt("write to another descriptor", libc::SYS_write, [2, page, 1, 0, 0, 0], Killed),
+        attempt("memfd_create", libc::SYS_memfd_create, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("socket", libc::SYS_socket, [domain, stream, 0, 0, 0, 0], Killed),
+        attempt("socketpair", libc::SYS_socketpair, [unix, stream, 0, page, 0, 0], Killed),
+        attempt("connect", libc::SYS_connect, [0, page, 16, 0, 0, 0], Killed),
+        attempt("bind", libc::SYS_bind, [0, page, 16, 0, 0, 0], Killed),
+        attempt("listen", libc::SYS_listen, [0, 1, 0, 0, 0, 0], Killed),
+        attempt("accept4", libc::SYS_accept4, [0, 0, 0, 0, 0, 0], Killed),
+        attempt("sendmsg, which passes descriptors", libc::SYS_sendmsg, [0, page, 0, 0, 0, 0], Killed),
+        attempt("recvmsg, which takes descriptors", libc::SYS_recvmsg, [0, page, 0, 0, 0, 0], Killed),
+        attempt("fork", libc::SYS_fork, [0; 6], Killed),
+        attempt("vfork", libc::SYS_vfork, [0; 6], Killed),
+        attempt("clone", libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0], Killed),
+        attempt("clone3", libc::SYS_clone3, [page, 88, 0, 0, 0, 0], Killed),
+        attempt("execve", libc::SYS_execve, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("execveat", libc::SYS_execveat, [at_working_folder, path, 0, 0, 0, 0], Killed),
+        attempt("kill of this process", libc::SYS_kill, [here, 0, 0, 0, 0, 0], Killed),
+        attempt("kill of everything", libc::SYS_kill, [NONE, 0, 0, 0, 0, 0], Killed),
+        attempt("tgkill", libc::SYS_tgkill, [here, here, 0, 0, 0, 0], Killed),
+        attempt("pidfd_open", libc::SYS_pidfd_open, [here, 0, 0, 0, 0, 0], Killed),
+        attempt("pidfd_getfd", libc::SYS_pidfd_getfd, [0, 0, 0, 0, 0, 0], Killed),
+        attempt("ptrace", libc::SYS_ptrace, [0; 6], Killed),
+        attempt("process_vm_readv", libc::SYS_process_vm_readv, [here, 0, 0, 0, 0, 0], Killed),
+        attempt("process_vm_writev", libc::SYS_process_vm_writev, [here, 0, 0, 0, 0, 0], Killed),
+        attempt(
+            "mmap of executable memory",
+            libc::SYS_mmap,
+            [0, 4096, read_write_execute, anonymous, NONE, 0],
+            Killed,
+        ),
+        attempt("mprotect to executable", libc::SYS_mprotect, [page, 4096, execute, 0, 0, 0], Killed),
+        attempt("pkey_mprotect", libc::SYS_pkey_mprotect, [page, 4096, execute, NONE, 0, 0], Killed),
+        attempt("personality", libc::SYS_personality, [0x0040_0000, 0, 0, 0, 0, 0], Killed),
+        attempt("prctl", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as usize, 1, 0, 0, 0, 0], Killed),
+        attempt("seccomp", libc::SYS_seccomp, [0; 6], Killed),
+        attempt("bpf", libc::SYS_bpf, [0; 6], Killed),
+        attempt("userfaultfd", libc::SYS_userfaultfd, [0; 6], Killed),
+        attempt("perf_event_open", libc::SYS_perf_event_open, [page, 0, NONE, NONE, 0, 0], Killed),
+        attempt("io_uring_setup", libc::SYS_io_uring_setup, [1, page, 0, 0, 0, 0], Killed),
+        attempt("io_setup", libc::SYS_io_setup, [1, page, 0, 0, 0, 0], Killed),
+        attempt("add_key", libc::SYS_add_key, [path, path, 0, 0, NONE, 0], Killed),
+        attempt("keyctl", libc::SYS_keyctl, [0; 6], Killed),
+        attempt("setuid", libc::SYS_setuid, [0; 6], Killed),
+        attempt("unshare", libc::SYS_unshare, [libc::CLONE_NEWUSER as usize, 0, 0, 0, 0, 0], Killed),
+        attempt("setns", libc::SYS_setns, [0; 6], Killed),
+        attempt("mount", libc::SYS_mount, [0; 6], Killed),
+        attempt("chroot", libc::SYS_chroot, [path, 0, 0, 0, 0, 0], Killed),
+        attempt("prlimit64", libc::SYS_prlimit64, [0, 2, 0, page, 0, 0], Killed),
+        attempt("sched_setaffinity", libc::SYS_sched_setaffinity, [0, 8, page, 0, 0, 0], Killed),
+        attempt("ioctl", libc::SYS_ioctl, [0, 0, 0, 0, 0, 0], Killed),
+        attempt("fcntl", libc::SYS_fcntl, [0, 1, 0, 0, 0, 0], Killed),
+        attempt("dup", libc::SYS_dup, [0; 6], Killed),
+        attempt("a call of the 32-bit kind", 0x4000_0000 | libc::SYS_getpid, [0; 6], Killed),
+        attempt("a call that does not exist", 1_000_000, [0; 6], Killed),
+    ]
+}
+
+/// One line of the report.
+#[derive(Debug)]
+pub struct Finding {
+    /// What was tried.
+    pub attempt: &'static str,
+    /// What came of it.
+    pub outcome: String,
+    /// Whether that is what the lock promises.
+    pub holds: bool,
+}
+
+/// Tries everything, each in a process of its own that has closed the lock.
+///
+/// # Errors
+/// The system has no room for a process, or no lock can be made ready.
+pub fn self_test() -> io::Result<Vec<Finding>> {
+    let config = JailConfig {
+        memory_bytes: 1 << 30,
+        cpu_seconds: 10,
+        jit: false,
+        parent: rustix::process::Pid::from_raw(std::process::id().cast_signed()),
+    };
+    attempts().into_iter().map(|it| finding(&it, config)).collect()
+}
+
+/// Exit statuses of an attempt: the error number of the call, or one of these.
+const WORKED: i32 = 0;
+const NOT_LOCKED: i32 = 250;
+
+fn finding(attempt: &Attempt, config: JailConfig) -> io::Result<Finding> {
+    let end = sys::in_a_child(|| {
+        let locked = Lock::prepare(config).and_then(|lock| {
+            let (socket, theirs) = UnixStream::pair()?;
+            // Closed with everything else, by the next step; and closing is no call that a worker may make afterwards.
+            let _ = theirs.into_raw_fd();
+            let _ = jail::keep_only(OwnedFd::from(socket))?.into_raw_fd();
+            lock.close()
+        });
+        if locked.is_err() {
+            return NOT_LOCKED;
+        }
+        match sys::raw_call(attempt.call, attempt.arguments) {
+            error if error < 0 => i32::try_from(-error).unwrap_or(NOT_LOCKED),
+            _ => WORKED,
+        }
+    })?;
+    let (outcome, holds) = match end {
+        ChildEnd::Signalled(libc::SIGSYS) => ("killed".to_owned(), attempt.expected == Expected::Killed),
+        ChildEnd::Signalled(signal) => (format!("ended by signal {signal}"), false),
+        ChildEnd::Exited(NOT_LOCKED) => ("not tried: the lock could not be closed".to_owned(), false),
+        ChildEnd::Exited(WORKED) => ("worked".to_owned(), attempt.expected == Expected::Works),
+        ChildEnd::Exited(error) => {
+            let text = io::Error::from_raw_os_error(error).to_string();
+            (format!("failed: {text}"), attempt.expected == Expected::Fails(error))
+        }
+    };
+    Ok(Finding { attempt: attempt.name, outcome, holds })
+}
