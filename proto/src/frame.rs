@@ -35,6 +35,8 @@ pub fn cap(field: u32) -> Option<Cap> {
         9 => (64 * KIB, 512),                 // welcome
         10 => (4 * KIB, 8),                   // cancel
         11 => (4 * MIB + 64 * KIB, 16 * KIB), // output
+        12 => (16 * KIB, 8),                  // renew
+        13 => (64 * KIB, 512),                // renewed
         _ => return None,
     };
     Some(Cap { bytes, items })
@@ -167,6 +169,8 @@ impl Payload {
             Self::Welcome(_) => (9, "welcome"),
             Self::Cancel(_) => (10, "cancel"),
             Self::Output(_) => (11, "output"),
+            Self::Renew(_) => (12, "renew"),
+            Self::Renewed(_) => (13, "renewed"),
         }
     }
 }

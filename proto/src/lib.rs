@@ -6,6 +6,7 @@
 //! - [`id`]: identifiers and tool names as types
 //! - [`code`]: the one list of error codes
 //! - [`limit`]: the one list of limits, their defaults and maxima
+//! - [`pattern`]: patterns of tool names
 //!
 //! There is no V8 here, no server and no client.
 
@@ -13,6 +14,7 @@ pub mod code;
 pub mod frame;
 pub mod id;
 pub mod limit;
+pub mod pattern;
 
 /// The protobuf messages of `relay.proto`.
 ///
@@ -25,6 +27,7 @@ pub mod wire {
 pub use code::{Code, ErrorCode};
 pub use id::{CallId, ExecutionId, ToolName};
 pub use limit::{LimitName, LimitOverrides, Limits};
+pub use pattern::ToolPatterns;
 
 /// The version that `hello` and `welcome` carry.
 pub const PROTOCOL_VERSION: u32 = 1;

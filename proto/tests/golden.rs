@@ -121,6 +121,17 @@ fn messages() -> Vec<(Payload, &'static str)> {
             }),
             "5a0a0a016512050802120174",
         ),
+        (Payload::Renew(wire::Renew { token: "t".into() }), "62030a0174"),
+        (
+            Payload::Renewed(wire::Renewed {
+                expires_in_ms: 5,
+                limits: [("wall_ms".to_owned(), 7)].into(),
+                warnings: warnings(),
+                error: "e".into(),
+                code: "C".into(),
+            }),
+            "6a1d0805120b0a0777616c6c5f6d7310071a060a015712016d2201652a0143",
+        ),
     ]
 }
 
@@ -134,7 +145,7 @@ fn every_message_has_its_bytes() {
         assert_eq!(hex(&encoded), bytes, "{message:?}");
         assert_eq!(frame::decode(encoded).as_ref(), Ok(&message));
     }
-    assert_eq!(kinds, (1..=11).collect(), "a message without golden bytes");
+    assert_eq!(kinds, (1..=13).collect(), "a message without golden bytes");
     let numbered = Message { sequence: 1, acknowledged: 300, ..Payload::Ping(wire::Ping::default()).into() };
     assert_eq!(hex(&frame::encode(&numbered)), "3200a00601a806ac02");
 }

@@ -1,42 +1,32 @@
 //! Tokens: who a peer is and what it may do. Every refusal looks the same from outside; the reason goes to the log.
+//!
+//! `keys` reads keys, `remote` fetches them, `one_time` remembers tokens that are good once.
+
+mod keys;
+mod one_time;
+mod remote;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jsonwebtoken::jwk::JwkSet;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
-use relay_proto::{LimitOverrides, ToolName};
+use jsonwebtoken::{Algorithm, EncodingKey, Header, Validation};
+use relay_proto::{LimitOverrides, ToolPatterns};
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
-/// The shortest secret for HS256, in bytes: as long as its hash.
-pub const MIN_SECRET_BYTES: usize = 32;
+use keys::Keys;
+pub use keys::{KeyError, KeySource, RemoteKeySource};
+use one_time::UsedTokens;
+use remote::RemoteKeys;
+
 /// The longest token that is looked at, in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
+/// The longest name of a subject, in bytes.
+const MAX_SUBJECT_BYTES: usize = 256;
 /// How far clocks may differ.
 const LEEWAY_SECONDS: u64 = 5;
-
-/// The key that tokens are checked with.
-#[derive(Clone)]
-pub enum KeySource {
-    /// A shared secret, for HS256.
-    Secret(Zeroizing<Vec<u8>>),
-    /// A public key in PEM, for RS256, ES256 or EdDSA.
-    PublicKey(Zeroizing<Vec<u8>>),
-    /// A JSON Web Key Set.
-    Jwks(Zeroizing<Vec<u8>>),
-}
-
-impl std::fmt::Debug for KeySource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Secret(_) => "Secret",
-            Self::PublicKey(_) => "PublicKey",
-            Self::Jwks(_) => "Jwks",
-        })
-    }
-}
+/// How often the keys of an address are fetched again.
+const REFRESH_EVERY: Duration = Duration::from_secs(600);
 
 /// What a token has to fit.
 #[derive(Debug, Clone)]
@@ -47,26 +37,8 @@ pub struct AuthConfig {
     pub audience: String,
     /// Who it has to be from.
     pub issuer: String,
-}
-
-/// The key cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// Too short to be safe.
-    #[error("the secret has {0} bytes; HS256 needs at least {MIN_SECRET_BYTES}")]
-    ShortSecret(usize),
-    /// Not a key, or not of a kind that is taken.
-    #[error("the public key is no PEM of an RSA, P-256 or Ed25519 public key")]
-    PublicKey,
-    /// Not a key set, or none of its keys can be used.
-    #[error("the key set cannot be used: {0}")]
-    Jwks(String),
-    /// Tokens are made with the secret.
-    #[error("tokens are made with a shared secret: set RELAY_JWT_SECRET or RELAY_JWT_SECRET_FILE")]
-    NoSecret,
-    /// The token could not be written.
-    #[error("the token could not be made: {0}")]
-    Sign(#[from] jsonwebtoken::errors::Error),
+    /// A token has to have a `jti`, and is good for one connection.
+    pub one_time: bool,
 }
 
 /// What a token says.
@@ -80,6 +52,10 @@ struct Claims {
     tools: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limits: Option<BTreeMap<String, u64>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    jit: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    jti: Option<String>,
 }
 
 /// Who is connected, and what it may do: proof that a token was checked.
@@ -89,10 +65,19 @@ pub struct Identity {
     pub subject: Arc<str>,
     /// Until when.
     pub expires_in: Duration,
+    /// What it may do.
+    pub grant: Grant,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone, Default)]
+pub struct Grant {
     /// The tools that exist for it.
     pub tools: ToolPatterns,
     /// The limits that it has in place of the defaults.
     pub limits: LimitOverrides,
+    /// Its code may be compiled to machine code, where the relay allows it too.
+    pub jit: bool,
 }
 
 /// The request shows no token that is accepted. It looks the same from outside, whatever the reason.
@@ -100,40 +85,12 @@ pub struct Identity {
 #[error("{0}")]
 pub struct Unauthenticated(String);
 
-/// Which tools a token allows: all without the claim, else those that a pattern fits. `*` stands for any characters.
-#[derive(Debug, Clone, Default)]
-pub struct ToolPatterns(Option<Arc<[String]>>);
-
-impl ToolPatterns {
-    /// Whether a tool exists for this token.
-    pub fn allow(&self, tool: &ToolName) -> bool {
-        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
-    }
-}
-
-fn fits(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
 /// Checks tokens with one family of algorithms.
 pub struct Verifier {
-    keys: Keys,
+    keys: RwLock<Arc<Keys>>,
+    remote: Option<RemoteKeys>,
     validation: Validation,
+    used: Option<UsedTokens>,
 }
 
 impl std::fmt::Debug for Verifier {
@@ -142,49 +99,52 @@ impl std::fmt::Debug for Verifier {
     }
 }
 
-enum Keys {
-    One(Box<DecodingKey>),
-    ById(BTreeMap<String, (DecodingKey, Algorithm)>),
-}
-
 impl Verifier {
-    /// Reads the key.
+    /// Reads the key, or fetches the keys.
     ///
     /// # Errors
-    /// It is none, or too weak.
-    pub fn new(config: &AuthConfig) -> Result<Self, KeyError> {
-        let (keys, algorithms) = match &config.key {
-            KeySource::Secret(secret) => {
-                if secret.len() < MIN_SECRET_BYTES {
-                    return Err(KeyError::ShortSecret(secret.len()));
-                }
-                (Keys::One(DecodingKey::from_secret(secret).into()), vec![Algorithm::HS256])
+    /// There is none, or it is too weak.
+    pub async fn new(config: &AuthConfig) -> Result<Self, KeyError> {
+        let (remote, keys) = match &config.key {
+            KeySource::Remote(address) => {
+                let remote = RemoteKeys::new(address)?;
+                let keys = remote.fetch().await?;
+                (Some(remote), keys)
             }
-            KeySource::PublicKey(pem) => {
-                let (key, algorithm) = public_key(pem)?;
-                (Keys::One(key.into()), vec![algorithm])
-            }
-            KeySource::Jwks(json) => key_set(json)?,
+            local => (None, Keys::read(local)?),
         };
-        let mut validation =
-            Validation { algorithms, leeway: LEEWAY_SECONDS, validate_nbf: true, ..Validation::default() };
+        let mut validation = Validation {
+            algorithms: vec![keys.algorithm()],
+            leeway: LEEWAY_SECONDS,
+            validate_nbf: true,
+            ..Validation::default()
+        };
         validation.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
         validation.set_audience(&[&config.audience]);
         validation.set_issuer(&[&config.issuer]);
-        Ok(Self { keys, validation })
+        let used = config.one_time.then(UsedTokens::default);
+        Ok(Self { keys: RwLock::new(Arc::new(keys)), remote, validation, used })
     }
 
     /// Checks the value of an `Authorization` header.
     ///
     /// # Errors
     /// It holds no token that is accepted.
-    pub fn verify(&self, authorization: Option<&str>) -> Result<Identity, Unauthenticated> {
+    pub async fn verify(&self, authorization: Option<&str>) -> Result<Identity, Unauthenticated> {
         let refuse = |reason: &str| Unauthenticated(reason.to_owned());
         let (scheme, token) = authorization.and_then(|it| it.split_once(' ')).ok_or_else(|| refuse("no token"))?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(refuse("not a bearer token"));
         }
-        let token = token.trim();
+        self.verify_token(token.trim()).await
+    }
+
+    /// Checks a token.
+    ///
+    /// # Errors
+    /// It is not accepted.
+    pub async fn verify_token(&self, token: &str) -> Result<Identity, Unauthenticated> {
+        let refuse = |reason: &str| Unauthenticated(reason.to_owned());
         if token.len() > MAX_TOKEN_BYTES {
             return Err(refuse("the token is too long"));
         }
@@ -196,69 +156,68 @@ impl Verifier {
         if tells_its_key || header.crit.is_some() {
             return Err(refuse("the token's header asks for what is not supported"));
         }
-        let key = match &self.keys {
-            Keys::One(key) => key,
-            Keys::ById(keys) => {
-                let id = header.kid.as_deref().ok_or_else(|| refuse("the token names no key"))?;
-                let (key, algorithm) = keys.get(id).ok_or_else(|| refuse("the token names an unknown key"))?;
-                if *algorithm != header.alg {
-                    return Err(refuse("the token's algorithm is not its key's"));
-                }
-                key
-            }
-        };
+        if !self.validation.algorithms.contains(&header.alg) {
+            return Err(refuse("the token's algorithm is not the configured one"));
+        }
+        let keys = self.keys_with(header.kid.as_deref()).await;
+        let key = keys.find(header.kid.as_deref()).map_err(refuse)?;
         let claims = jsonwebtoken::decode::<Claims>(token, key, &self.validation).map_err(invalid)?.claims;
+        if claims.sub.is_empty() || claims.sub.len() > MAX_SUBJECT_BYTES {
+            return Err(refuse("the token's subject is empty or too long"));
+        }
         let limits =
             LimitOverrides::try_from(&claims.limits.unwrap_or_default()).map_err(|error| refuse(&error.to_string()))?;
+        // As far ahead as clocks can count.
         let expires = UNIX_EPOCH + Duration::from_secs(claims.exp.saturating_add(LEEWAY_SECONDS).min(u32::MAX.into()));
+        if let Some(used) = &self.used {
+            used.enter(claims.jti.as_deref(), expires).map_err(refuse)?;
+        }
         Ok(Identity {
             subject: claims.sub.into(),
             expires_in: expires.duration_since(SystemTime::now()).unwrap_or_default(),
-            tools: ToolPatterns(claims.tools.map(Into::into)),
-            limits,
+            grant: Grant { tools: ToolPatterns::new(claims.tools), limits, jit: claims.jit },
         })
     }
-}
 
-fn public_key(pem: &[u8]) -> Result<(DecodingKey, Algorithm), KeyError> {
-    type Read = fn(&[u8]) -> jsonwebtoken::errors::Result<DecodingKey>;
-    let kinds: [(Read, Algorithm); 3] = [
-        (DecodingKey::from_rsa_pem, Algorithm::RS256),
-        (DecodingKey::from_ec_pem, Algorithm::ES256),
-        (DecodingKey::from_ed_pem, Algorithm::EdDSA),
-    ];
-    kinds
-        .into_iter()
-        .find_map(|(read, algorithm)| read(pem).ok().map(|key| (key, algorithm)))
-        .ok_or(KeyError::PublicKey)
-}
-
-fn key_set(json: &[u8]) -> Result<(Keys, Vec<Algorithm>), KeyError> {
-    let wrong = |reason: &str| KeyError::Jwks(reason.to_owned());
-    let set: JwkSet = serde_json::from_slice(json).map_err(|error| KeyError::Jwks(error.to_string()))?;
-    let mut keys = BTreeMap::new();
-    for jwk in &set.keys {
-        let id = jwk.common.key_id.clone().ok_or_else(|| wrong("a key has no \"kid\""))?;
-        let algorithm = jwk.common.key_algorithm.and_then(|it| it.to_string().parse().ok());
-        let algorithm = algorithm.ok_or_else(|| wrong("a key has no \"alg\""))?;
-        if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA) {
-            return Err(wrong("the keys have to be for RS256, ES256 or EdDSA"));
+    /// Keeps the keys of an address fresh; completes never, or at once where there is no address.
+    pub async fn keep_fresh(&self) {
+        let Some(remote) = &self.remote else { return };
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            self.refresh(remote).await;
         }
-        let key = DecodingKey::from_jwk(jwk).map_err(|error| KeyError::Jwks(error.to_string()))?;
-        keys.insert(id, (key, algorithm));
     }
-    let mut algorithms: Vec<_> = keys.values().map(|(_, algorithm)| *algorithm).collect();
-    algorithms.dedup();
-    // One family: a key of one kind is never tried with another kind's algorithm.
-    match algorithms.as_slice() {
-        [_] => Ok((Keys::ById(keys), algorithms)),
-        [] => Err(wrong("it holds no key")),
-        _ => Err(wrong("its keys are of more than one algorithm")),
+
+    /// The keys, fetched again if this one is not among them and the last time is long enough ago.
+    async fn keys_with(&self, id: Option<&str>) -> Arc<Keys> {
+        let keys = self.current();
+        if let Some(remote) = &self.remote
+            && id.is_some()
+            && keys.find(id).is_err()
+            && let Some(_turn) = remote.turn(|| self.current().find(id).is_err()).await
+        {
+            self.refresh(remote).await;
+        }
+        self.current()
+    }
+
+    fn current(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn refresh(&self, remote: &RemoteKeys) {
+        match remote.fetch().await {
+            Ok(keys) if self.validation.algorithms.contains(&keys.algorithm()) => {
+                *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+            }
+            Ok(_) => tracing::error!("the key set has turned to another algorithm; the old keys stay"),
+            Err(error) => tracing::error!(%error, "the key set could not be fetched; the old keys stay"),
+        }
     }
 }
 
 /// What a new token is to say.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TokenRequest {
     /// Who it is for.
     pub subject: String,
@@ -268,6 +227,8 @@ pub struct TokenRequest {
     pub tools: Vec<String>,
     /// Limits that it has in place of the defaults.
     pub limits: LimitOverrides,
+    /// Its code may be compiled to machine code, where the relay allows it too.
+    pub jit: bool,
 }
 
 /// Makes a token with the configured secret.
@@ -276,9 +237,7 @@ pub struct TokenRequest {
 /// There is no secret, or it is too short.
 pub fn make_token(config: &AuthConfig, request: TokenRequest) -> Result<String, KeyError> {
     let KeySource::Secret(secret) = &config.key else { return Err(KeyError::NoSecret) };
-    if secret.len() < MIN_SECRET_BYTES {
-        return Err(KeyError::ShortSecret(secret.len()));
-    }
+    keys::check_length(secret)?;
     let expires = SystemTime::now() + request.ttl;
     let claims = Claims {
         sub: request.subject,
@@ -287,27 +246,8 @@ pub fn make_token(config: &AuthConfig, request: TokenRequest) -> Result<String, 
         iss: config.issuer.clone(),
         tools: (!request.tools.is_empty()).then_some(request.tools),
         limits: Some(request.limits.to_wire()).filter(|limits| !limits.is_empty()),
+        jit: request.jit,
+        jti: Some(one_time::fresh_id()?),
     };
     Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(secret))?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fits;
-
-    #[test]
-    fn a_star_stands_for_any_characters() {
-        for (pattern, text, expected) in [
-            ("github.*", "github.list", true),
-            ("github.*", "gitlab.list", false),
-            ("*", "a.b", true),
-            ("a.b", "a.b", true),
-            ("a.b", "a.bc", false),
-            ("*.read_*", "files.read_all", true),
-            ("*.read_*", "files.write", false),
-            ("a*a", "a", false),
-        ] {
-            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 }

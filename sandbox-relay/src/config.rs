@@ -14,9 +14,10 @@ use relay_proto::{LimitOverrides, Limits};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::auth::{AuthConfig, KeySource};
+use crate::auth::{AuthConfig, KeySource, RemoteKeySource};
 use crate::sandbox::pool::PoolConfig;
 use crate::sandbox::spawn::Backend;
+use crate::tls::CertificateFiles;
 
 /// The environment variable with the shared secret. It has no flag: command lines can be read by everybody.
 pub const SECRET_VARIABLE: &str = "RELAY_JWT_SECRET";
@@ -40,6 +41,14 @@ pub struct KeyArgs {
     #[arg(long, env = "RELAY_JWKS_FILE", value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
+    /// An https:// address with a JSON Web Key Set; it is fetched again now and then
+    #[arg(long, env = "RELAY_JWKS_URL", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks_url: Option<String>,
+    /// A PEM file with the authorities that the server of that address is trusted by [default: those of the web]
+    #[arg(long, env = "RELAY_JWKS_CA_FILE", value_name = "FILE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks_ca_file: Option<PathBuf>,
     /// The audience that a token has to name [default: sandbox-relay]
     #[arg(long, env = "RELAY_JWT_AUDIENCE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +97,26 @@ pub struct ServeArgs {
     #[arg(long)]
     #[serde(skip)]
     pub exit_with_stdin: bool,
+    /// A PEM file with a certificate: the relay then speaks TLS (wss://); it is read again when it changes
+    #[arg(long, env = "RELAY_TLS_CERT_FILE", value_name = "FILE", requires = "tls_key_file")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// A PEM file with the certificate's private key
+    #[arg(long, env = "RELAY_TLS_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_key_file: Option<PathBuf>,
+    /// Take each token for one connection only: it has to have a `jti`
+    #[arg(long, env = "RELAY_ONE_TIME_TOKENS", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_time_tokens: Option<bool>,
+    /// A web origin that may connect; may be repeated; without one, requests of browsers are refused
+    #[arg(long = "allow-origin", env = "RELAY_ALLOW_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_origin: Vec<String>,
+    /// Let V8 compile to machine code for tokens that allow it: faster, and a larger surface
+    #[arg(long, env = "RELAY_JIT", num_args = 0..=1, default_missing_value = "true")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jit: Option<bool>,
     /// How many threads serve connections [default: the number of cores]
     #[arg(long, env = "RELAY_THREADS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +125,14 @@ pub struct ServeArgs {
     #[arg(long, env = "RELAY_CONNECTIONS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<usize>,
+    /// How many connections of one address there may be at once [default: 256]
+    #[arg(long, env = "RELAY_ADDRESS_CONNECTIONS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_connections: Option<usize>,
+    /// How many connections of one subject there may be at once [default: 64]
+    #[arg(long, env = "RELAY_SUBJECT_CONNECTIONS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject_connections: Option<usize>,
     /// How many executions run at once [default: what the memory holds at 96 MiB each]
     #[arg(long, env = "RELAY_EXECUTIONS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +161,10 @@ pub struct ServeArgs {
     #[arg(long, env = "RELAY_HEARTBEAT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
+    /// After how long without a message and without an execution a connection is closed, in ms; 0 is never [default: 3600000]
+    #[arg(long, env = "RELAY_IDLE_MS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
     /// How long executions may go on after SIGTERM, in ms [default: 8000]
     #[arg(long, env = "RELAY_DRAIN_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,8 +178,17 @@ pub struct Settings {
     jwt_secret_file: Option<PathBuf>,
     jwt_public_key_file: Option<PathBuf>,
     jwks_file: Option<PathBuf>,
+    jwks_url: Option<String>,
+    jwks_ca_file: Option<PathBuf>,
     jwt_audience: String,
     jwt_issuer: String,
+    one_time_tokens: bool,
+    tls_cert_file: Option<PathBuf>,
+    tls_key_file: Option<PathBuf>,
+    /// The web origins that may connect.
+    pub allow_origin: Vec<String>,
+    /// Whether tokens may allow that code is compiled to machine code.
+    pub jit: bool,
     worker_backend: Backend,
     worker_stock: usize,
     worker_forks: u32,
@@ -148,6 +198,10 @@ pub struct Settings {
     pub threads: usize,
     /// Connections at once.
     pub connections: usize,
+    /// Connections of one address at once.
+    pub address_connections: usize,
+    /// Connections of one subject at once.
+    pub subject_connections: usize,
     /// Executions at once; 0 is what the memory holds.
     pub executions: usize,
     /// Executions of one session at once.
@@ -160,6 +214,7 @@ pub struct Settings {
     pub queue: usize,
     handshake_ms: u64,
     heartbeat_ms: u64,
+    idle_ms: u64,
     drain_ms: u64,
     /// Defaults of limits, by name.
     limits: BTreeMap<String, u64>,
@@ -173,14 +228,23 @@ impl Default for Settings {
             jwt_secret_file: None,
             jwt_public_key_file: None,
             jwks_file: None,
+            jwks_url: None,
+            jwks_ca_file: None,
             jwt_audience: "sandbox-relay".into(),
             jwt_issuer: "sandbox-relay".into(),
+            one_time_tokens: false,
+            tls_cert_file: None,
+            tls_key_file: None,
+            allow_origin: Vec::new(),
+            jit: false,
             worker_backend: Backend::default(),
             worker_stock: 8,
             worker_forks: 5_000,
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             threads: 0,
             connections: 1_024,
+            address_connections: 256,
+            subject_connections: 64,
             executions: 0,
             session_executions: 8,
             subject_executions: 32,
@@ -188,6 +252,7 @@ impl Default for Settings {
             queue: 1_024,
             handshake_ms: 10_000,
             heartbeat_ms: 15_000,
+            idle_ms: 3_600_000,
             drain_ms: 8_000,
             limits: BTreeMap::new(),
             max_limits: BTreeMap::new(),
@@ -207,6 +272,9 @@ pub enum ConfigError {
     /// No key, or more than one.
     #[error("{0}")]
     Keys(&'static str),
+    /// A certificate without its key, or a key without its certificate.
+    #[error("tls_cert_file and tls_key_file are set together or not at all")]
+    Certificate,
     /// A file with a key cannot be read.
     #[error("the key file {path} cannot be read: {error}")]
     KeyFile {
@@ -255,12 +323,16 @@ impl Settings {
         if let Some(path) = &self.jwks_file {
             sources.push(KeySource::Jwks(read(path)?));
         }
+        if let Some(url) = &self.jwks_url {
+            let authorities = self.jwks_ca_file.as_ref().map(|path| read(path).map(|pem| pem.to_vec())).transpose()?;
+            sources.push(KeySource::Remote(RemoteKeySource { url: url.clone(), authorities }));
+        }
         let mut sources = sources.into_iter();
         match (sources.next(), sources.next()) {
             (Some(key), None) => Ok(self.auth_with(key)),
             (None, _) => Err(ConfigError::Keys(
                 "there is no key to check tokens with: set RELAY_JWT_SECRET (at least 32 bytes), RELAY_JWT_SECRET_FILE, \
-                 RELAY_JWT_PUBLIC_KEY_FILE or RELAY_JWKS_FILE; or use `serve --dev` to try it out",
+                 RELAY_JWT_PUBLIC_KEY_FILE, RELAY_JWKS_FILE or RELAY_JWKS_URL; or use `serve --dev` to try it out",
             )),
             (Some(_), Some(_)) => {
                 Err(ConfigError::Keys("there is more than one key to check tokens with: set only one"))
@@ -270,7 +342,20 @@ impl Settings {
 
     /// The same with a key that is at hand.
     pub fn auth_with(&self, key: KeySource) -> AuthConfig {
-        AuthConfig { key, audience: self.jwt_audience.clone(), issuer: self.jwt_issuer.clone() }
+        let (audience, issuer) = (self.jwt_audience.clone(), self.jwt_issuer.clone());
+        AuthConfig { key, audience, issuer, one_time: self.one_time_tokens }
+    }
+
+    /// The certificate to show, if the relay is to speak TLS.
+    ///
+    /// # Errors
+    /// One file is named without the other.
+    pub(crate) fn certificate(&self) -> Result<Option<CertificateFiles>, ConfigError> {
+        match (self.tls_cert_file.clone(), self.tls_key_file.clone()) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => Ok(Some(CertificateFiles { certificate, key })),
+            _ => Err(ConfigError::Certificate),
+        }
     }
 
     /// The limits' defaults and maxima.
@@ -295,6 +380,11 @@ impl Settings {
             maxima: self.limits()?.maxima,
             jit: false,
         })
+    }
+
+    /// After how long without anything a connection is closed.
+    pub fn idle(&self) -> Option<Duration> {
+        (self.idle_ms > 0).then(|| Duration::from_millis(self.idle_ms))
     }
 
     /// How long a client may take for its headers.

@@ -1,6 +1,7 @@
 //! One WebSocket: frames in, frames out, heartbeat, and an end that the peer can read. What the messages mean is the
 //! session's.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,16 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
-use crate::Phase;
+use crate::auth::Verifier;
+use crate::meter::Abuse;
 use crate::outbound::{Outbound, OutboundQueue};
-use crate::session::Session;
+use crate::session::{Reply, Session};
+use crate::{App, Phase};
 
 /// How long a peer has to read and answer our close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// After how many messages of one peer the others on its thread have their turn.
+const MESSAGES_IN_A_ROW: u32 = 32;
 /// How many bytes are written in one round.
 const BATCH_BYTES: usize = 1 << 20;
 /// How much a peer may still send while it has not read our close.
@@ -57,6 +62,8 @@ fn close(code: CloseCode, reason: impl Into<String>) -> End {
 struct Heard {
     start: Instant,
     at_ms: AtomicU64,
+    /// When its last message came; pings are none.
+    message_at_ms: AtomicU64,
 }
 
 impl Heard {
@@ -68,31 +75,40 @@ impl Heard {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    fn message(&self) {
+        self.message_at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+    }
+
     fn silence(&self) -> Duration {
-        Duration::from_millis(self.elapsed_ms().saturating_sub(self.at_ms.load(Ordering::Relaxed)))
+        self.since(&self.at_ms)
+    }
+
+    fn since(&self, at_ms: &AtomicU64) -> Duration {
+        Duration::from_millis(self.elapsed_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
     }
 }
 
 /// What a connection has beside its socket.
 pub(crate) struct Connection {
+    pub(crate) app: Arc<App>,
     pub(crate) session: Session,
     pub(crate) outbound: Outbound,
     pub(crate) queue: OutboundQueue,
-    pub(crate) expires_in: Duration,
-    pub(crate) heartbeat: Duration,
-    pub(crate) phase: watch::Receiver<Phase>,
 }
 
 /// Serves a connection until it ends; executions of its session end with it.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketStream<S>, connection: Connection) {
-    let Connection { mut session, outbound, mut queue, expires_in, heartbeat, phase } = connection;
-    let idle = session.idle();
-    let heard = Heard { start: Instant::now(), at_ms: AtomicU64::new(0) };
+    let Connection { app, mut session, outbound, mut queue } = connection;
+    let (idle, expired) = (session.idle(), session.expired());
+    let phase = app.phase.subscribe();
+    let heard = Heard { start: Instant::now(), at_ms: AtomicU64::new(0), message_at_ms: AtomicU64::new(0) };
+    let unused = unused(&session, &heard, app.idle);
     let (mut sink, mut stream) = socket.split();
     let end = tokio::select! {
-        end = read(&mut stream, &mut session, &outbound, &heard) => end,
-        end = write(&mut sink, &mut queue, &heard, heartbeat) => end,
-        () = tokio::time::sleep(expires_in) => close(CloseCode::Policy, "the token has expired"),
+        end = read(&mut stream, &mut session, &app.verifier, &outbound, &heard) => end,
+        end = write(&mut sink, &mut queue, &heard, app.heartbeat) => end,
+        () = expired => close(CloseCode::Policy, "the token has expired"),
+        () = unused => close(CloseCode::Normal, "nothing has happened for long"),
         end = drained(phase, idle) => end,
     };
     drop(session);
@@ -151,11 +167,18 @@ async fn discard(socket: &mut (impl AsyncRead + Unpin)) {
 async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut SplitStream<WebSocketStream<S>>,
     session: &mut Session,
+    verifier: &Verifier,
     outbound: &Outbound,
     heard: &Heard,
 ) -> End {
+    let mut taken = 0_u32;
     while let Some(message) = stream.next().await {
         heard.now();
+        taken += 1;
+        // However fast a peer sends: the others on this thread have their turn.
+        if taken.is_multiple_of(MESSAGES_IN_A_ROW) {
+            tokio::task::yield_now().await;
+        }
         let frame = match message {
             Ok(Message::Binary(frame)) => frame,
             Ok(Message::Text(_)) => return close(CloseCode::Unsupported, "messages are binary protobuf"),
@@ -169,7 +192,14 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
             Err(error @ FrameError::OverCap { .. }) => return close(CloseCode::Size, error.to_string()),
             Err(error) => return close(CloseCode::Invalid, short(&error.to_string())),
         };
-        match session.handle(message) {
+        heard.message();
+        let answer = match session.handle(message) {
+            Ok(Some(Reply::Renewal(token))) => Ok(Some(session.renew(verifier.verify_token(&token).await))),
+            Ok(Some(Reply::Now(answer))) => Ok(Some(answer)),
+            Ok(None) => Ok(None),
+            Err(violation) => Err(violation),
+        };
+        match answer {
             Ok(None) => {}
             Ok(Some(answer)) => match outbound.reserve(0).await {
                 Some(room) => room.send(answer),
@@ -192,9 +222,30 @@ fn failed(error: &WebSocketError) -> End {
         WebSocketError::Capacity(_) => (CloseCode::Size, "the message is too large"),
         WebSocketError::Protocol(_) => (CloseCode::Protocol, "not the WebSocket protocol"),
         WebSocketError::Utf8(_) => (CloseCode::Invalid, "text that is not UTF-8"),
+        WebSocketError::Io(error) => match error.get_ref().and_then(|error| error.downcast_ref::<Abuse>()) {
+            Some(abuse) => return End::CloseUnread { code: CloseCode::Policy, reason: abuse.to_string() },
+            None => return End::Gone,
+        },
         _ => return End::Gone,
     };
     End::CloseUnread { code, reason: reason.into() }
+}
+
+/// Completes when the session has run nothing and the peer has said nothing for `most`.
+fn unused<'a>(session: &Session, heard: &'a Heard, most: Option<Duration>) -> impl Future<Output = ()> + use<'a> {
+    let activity = session.activity();
+    async move {
+        let Some(most) = most else { return std::future::pending().await };
+        loop {
+            let quiet = heard.since(&heard.message_at_ms);
+            if quiet >= most && activity.is_idle() {
+                return;
+            }
+            // While something runs, it is looked at again after as long as if it had just begun.
+            let wait = if quiet >= most { most } else { most - quiet };
+            tokio::time::sleep(wait.max(Duration::from_millis(10))).await;
+        }
+    }
 }
 
 /// A close reason has room for 123 bytes.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,10 @@ use zeroize::Zeroizing;
 use crate::admission::{self, Admission, AdmissionConfig};
 use crate::auth::{self, KeyError, KeySource, TokenRequest, Verifier};
 use crate::config::{ConfigError, ServeArgs, Settings};
-use crate::sandbox::pool::Pool;
+use crate::sandbox::pool::{Pool, PoolConfig};
+use crate::server::AcceptLimits;
+use crate::subject::Subjects;
+use crate::tls::{Certificate, TlsError};
 use crate::{App, Phase, server};
 
 /// How long a token of `--dev` is good.
@@ -37,6 +40,9 @@ pub enum ServeError {
     /// The key is wrong.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be listened on.
     #[error("{address} cannot be listened on: {error}")]
     Listen {
@@ -69,7 +75,9 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     } else {
         settings.auth()?
     };
-    let verifier = Verifier::new(&auth)?;
+    let verifier = Verifier::new(&auth).await?;
+    let certificate = settings.certificate()?.map(Certificate::read).transpose()?;
+    let tls = certificate.as_ref().map(Certificate::server_config).transpose()?;
     let limits = settings.limits()?;
     let threads = if settings.threads == 0 {
         std::thread::available_parallelism().map_or(1, usize::from)
@@ -91,11 +99,15 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         verifier,
         admission,
         pool: Pool::start(settings.pool()?)?,
+        jit_pool: if settings.jit { Some(Pool::start(PoolConfig { jit: true, ..settings.pool()? })?) } else { None },
+        subjects: Subjects::new(settings.subject_connections.max(1)),
+        origins: settings.allow_origin.clone(),
         limits,
         session_executions: settings.session_executions,
         source_bytes: Arc::new(Semaphore::new(SOURCE_BYTES)),
         handshake_timeout: settings.handshake_timeout(),
         heartbeat: settings.heartbeat(),
+        idle: settings.idle(),
         phase: watch::Sender::new(Phase::Serving),
         sessions: AtomicUsize::new(0),
         session_ended: Notify::new(),
@@ -104,16 +116,23 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let bound = server::bind(settings.listen).await;
     let (listener, address) = bound.map_err(|error| ServeError::Listen { address: settings.listen, error })?;
     if args.dev {
-        let request =
-            TokenRequest { subject: "dev".into(), ttl: DEV_TOKEN_TTL, tools: Vec::new(), limits: Default::default() };
-        print_dev_help(address, &auth::make_token(&auth, request)?);
+        let request = TokenRequest { subject: "dev".into(), ttl: DEV_TOKEN_TTL, ..TokenRequest::default() };
+        print_dev_help(address, tls.is_some(), &auth::make_token(&auth, request)?);
     }
     announce(address)?;
     tracing::info!(%address, threads, executions = running, "serving");
     if rustix::process::getpid() == Pid::INIT {
         tokio::spawn(reap_orphans());
     }
-    let accepting = tokio::spawn(server::accept(Arc::clone(&app), listener, threads, connections));
+    if let Some(certificate) = certificate {
+        tokio::spawn(certificate.keep_fresh());
+    }
+    tokio::spawn({
+        let app = Arc::clone(&app);
+        async move { app.verifier.keep_fresh().await }
+    });
+    let limits = AcceptLimits { threads, connections, of_address: settings.address_connections.max(1) };
+    let accepting = tokio::spawn(server::accept(Arc::clone(&app), listener, tls, limits));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -155,13 +174,8 @@ fn made_up_secret() -> std::io::Result<Zeroizing<Vec<u8>>> {
     Ok(secret)
 }
 
-fn print_dev_help(address: SocketAddr, token: &str) {
-    let url = match address {
-        SocketAddr::V4(address) if *address.ip() == Ipv4Addr::UNSPECIFIED => {
-            format!("ws://127.0.0.1:{}/ws", address.port())
-        }
-        _ => format!("ws://{address}/ws"),
-    };
+fn print_dev_help(address: SocketAddr, tls: bool, token: &str) {
+    let url = format!("{}://{address}/ws", if tls { "wss" } else { "ws" });
     // The host's program lies beside this one in a build, else it is installed.
     let beside = std::env::current_exe().unwrap_or_default().with_file_name("relay-host");
     let host = if beside.is_file() { beside.display().to_string() } else { "relay-host".into() };

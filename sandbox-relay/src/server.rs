@@ -3,9 +3,10 @@
 //! Each connection lives on one of a few single-threaded runtimes, with its session and its executions: a tool call
 //! crosses no thread on its way through the relay.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -29,8 +32,10 @@ use crate::Phase;
 use crate::admission::SessionNumber;
 use crate::auth::Identity;
 use crate::connection::{self, Connection};
+use crate::meter::Metered;
 use crate::outbound::outbound;
 use crate::session::Session;
+use crate::subject::SubjectPermit;
 
 /// How many accepted connections wait for one thread.
 const HANDED_OVER: usize = 64;
@@ -68,8 +73,14 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
 
 async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Response {
     let headers = request.headers();
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !app.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+    {
+        // A page in somebody's browser, which that page's author controls.
+        return (StatusCode::FORBIDDEN, "this origin is not allowed\n").into_response();
+    }
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let identity = match app.verifier.verify(authorization) {
+    let identity = match app.verifier.verify(authorization).await {
         Ok(identity) => identity,
         Err(error) => {
             tracing::info!(reason = %error, "401");
@@ -84,12 +95,16 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
     if *app.phase.borrow() != Phase::Serving {
         return (StatusCode::SERVICE_UNAVAILABLE, "the relay is shutting down\n").into_response();
     }
+    let Some(subject) = app.subjects.enter(&identity.subject) else {
+        tracing::info!(subject = &*identity.subject, "429");
+        return (StatusCode::TOO_MANY_REQUESTS, "this subject has too many connections\n").into_response();
+    };
     let accept = derive_accept_key(key.as_bytes());
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<Counted>>() else { return };
-        serve_websocket(app, identity, parts.io.into_inner(), parts.read_buf.to_vec()).await;
+        serve_websocket(app, identity, subject, parts.io.into_inner(), parts.read_buf.to_vec()).await;
     });
     let switch = [
         (header::CONNECTION, "upgrade".to_owned()),
@@ -113,17 +128,23 @@ fn websocket_key(headers: &HeaderMap) -> Option<String> {
     (is_upgrade && key.len() == 24).then(|| key.to_owned())
 }
 
-async fn serve_websocket(app: Arc<App>, identity: Identity, socket: Counted, read_ahead: Vec<u8>) {
+async fn serve_websocket(
+    app: Arc<App>,
+    identity: Identity,
+    subject: SubjectPermit,
+    socket: Counted,
+    read_ahead: Vec<u8>,
+) {
     let number = SessionNumber(app.next_session.fetch_add(1, Ordering::Relaxed));
     app.sessions.fetch_add(1, Ordering::Relaxed);
     let _guard = SessionGuard(Arc::clone(&app));
     tracing::info!(session = number.0, subject = &*identity.subject, "connected");
     let config = Some(connection::websocket_config());
+    let Ok(socket) = Metered::new(socket, &read_ahead, Arc::clone(&subject.budgets.incoming)) else { return };
     let socket = WebSocketStream::from_partially_read(socket, read_ahead, Role::Server, config).await;
     let (outbound, queue) = outbound();
-    let (expires_in, heartbeat, phase) = (identity.expires_in, app.heartbeat, app.phase.subscribe());
-    let session = Session::new(app, number, identity, outbound.clone());
-    connection::serve(socket, Connection { session, outbound, queue, expires_in, heartbeat, phase }).await;
+    let session = Session::new(Arc::clone(&app), number, identity, subject, outbound.clone());
+    connection::serve(socket, Connection { app, session, outbound, queue }).await;
     tracing::info!(session = number.0, "disconnected");
 }
 
@@ -138,9 +159,14 @@ impl Drop for SessionGuard {
 
 /// A connection that counts as one until it is closed.
 struct Counted {
-    stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    stream: Stream,
+    _place: Place,
     _load: LoadGuard,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 mod counted {
@@ -152,37 +178,49 @@ mod counted {
 
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-    use super::Counted;
+    use super::{Counted, Stream};
 
     impl AsyncRead for Counted {
         fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_read(cx, buffer)
+            match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+                Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            }
         }
     }
 
     impl AsyncWrite for Counted {
         fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(cx, bytes)
+            match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+                Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+            }
         }
 
         fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_flush(cx)
+            match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+                Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            }
         }
 
         fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_shutdown(cx)
+            match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+                Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            }
         }
     }
 }
 
 /// One thread that serves connections.
 struct Shard {
-    connections: mpsc::Sender<(std::net::TcpStream, OwnedSemaphorePermit)>,
+    connections: mpsc::Sender<(std::net::TcpStream, Place)>,
     load: Arc<AtomicUsize>,
 }
 
 impl Shard {
-    fn start(number: usize, app: Arc<App>) -> io::Result<Self> {
+    fn start(number: usize, app: Arc<App>, tls: Option<TlsAcceptor>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (connections, mut handed_over) = mpsc::channel(HANDED_OVER);
         let load = Arc::new(AtomicUsize::new(0));
@@ -190,12 +228,12 @@ impl Shard {
         let serve = async move {
             let routes = routes(Arc::clone(&app));
             while let Some((stream, place)) = handed_over.recv().await {
-                let (routes, counted) = (routes.clone(), Arc::clone(&counted));
+                let (routes, tls, counted) = (routes.clone(), tls.clone(), Arc::clone(&counted));
                 let handshake = app.handshake_timeout;
                 tokio::spawn(async move {
                     // It counts until it is closed, as a WebSocket too.
                     let load = LoadGuard(counted);
-                    if let Ok(stream) = TcpStream::from_std(stream) {
+                    if let Some(stream) = secured(stream, tls, handshake).await {
                         serve_http(Counted { stream, _place: place, _load: load }, routes, handshake).await;
                     }
                 });
@@ -207,6 +245,14 @@ impl Shard {
         std::thread::Builder::new().name(format!("connections-{number}")).spawn(move || runtime.block_on(serve))?;
         Ok(Self { connections, load })
     }
+}
+
+/// The connection, with TLS if it is asked for. Nothing where a client does not get through its handshake in time.
+async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
+    let stream = TcpStream::from_std(stream).ok()?;
+    let Some(tls) = tls else { return Some(Stream::Plain(stream)) };
+    let handshake = tokio::time::timeout(within, tls.accept(stream)).await;
+    Some(Stream::Tls(Box::new(handshake.ok()?.ok()?)))
 }
 
 struct LoadGuard(Arc<AtomicUsize>);
@@ -225,18 +271,85 @@ async fn serve_http(socket: Counted, routes: Router, handshake: Duration) {
     let _ = http.serve_connection(TokioIo::new(socket), service).with_upgrades().await;
 }
 
+/// How connections are accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AcceptLimits {
+    /// Threads that serve them.
+    pub(crate) threads: usize,
+    /// Connections at once.
+    pub(crate) connections: usize,
+    /// Of one address.
+    pub(crate) of_address: usize,
+}
+
+/// The places that there are for connections.
+struct Places {
+    limits: AcceptLimits,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// A connection's place, which is free again when this is dropped.
+struct Place {
+    address: IpAddr,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Places {
+    fn new(limits: AcceptLimits) -> Self {
+        Self { limits, taken: Arc::default() }
+    }
+
+    fn enter(&self, address: IpAddr) -> Option<Place> {
+        let address = network(address);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_address = taken.get(&address).copied().unwrap_or(0);
+        if of_address >= self.limits.of_address || taken.values().sum::<usize>() >= self.limits.connections {
+            return None;
+        }
+        taken.insert(address, of_address + 1);
+        Some(Place { address, taken: Arc::clone(&self.taken) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_address) = taken.get_mut(&self.address) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                taken.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What counts as one address: with IPv6, everybody has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
 /// Accepts connections until the relay shuts down, and gives each to the thread that has fewest.
-pub(crate) async fn accept(app: Arc<App>, listener: TcpListener, threads: usize, most: usize) -> io::Result<()> {
-    let shards = (0..threads).map(|number| Shard::start(number, Arc::clone(&app))).collect::<io::Result<Vec<_>>>()?;
-    let places = Arc::new(Semaphore::new(most));
+pub(crate) async fn accept(
+    app: Arc<App>,
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    limits: AcceptLimits,
+) -> io::Result<()> {
+    let tls = tls.map(TlsAcceptor::from);
+    let shards = (0..limits.threads).map(|number| Shard::start(number, Arc::clone(&app), tls.clone()));
+    let shards = shards.collect::<io::Result<Vec<_>>>()?;
+    let places = Places::new(limits);
     let mut phase = app.phase.subscribe();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
         };
-        let stream = match accepted {
-            Ok((stream, _peer)) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
@@ -244,7 +357,7 @@ pub(crate) async fn accept(app: Arc<App>, listener: TcpListener, threads: usize,
             }
         };
         // Over the limit, a connection is closed at once: whoever waits in the system's own queue learns nothing.
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
+        let Some(place) = places.enter(peer.ip()) else { continue };
         let Some(shard) = shards.iter().min_by_key(|shard| shard.load.load(Ordering::Relaxed)) else { continue };
         // Small frames have to leave at once.
         if stream.set_nodelay(true).is_err() {

@@ -3,22 +3,25 @@
 mod sink;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, wire,
+    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, ToolPatterns,
+    wire,
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
 use crate::App;
 use crate::admission::SessionNumber;
-use crate::auth::{Identity, ToolPatterns};
+use crate::auth::{Grant, Identity, Unauthenticated};
 use crate::execution::{Bindings, CallFailure, Command, ExecutionError, ExecutionRequest, WorkerCall};
 use crate::outbound::Outbound;
+use crate::subject::SubjectPermit;
 use sink::{SessionSink, run_execution};
 
 /// How many execution ids of the past a session remembers, to notice one that is used again.
@@ -41,6 +44,7 @@ pub(crate) struct Session {
     mode: Mode,
     /// The sequence number of the last message that came.
     received: u64,
+    faults: Faults,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,10 +62,10 @@ struct Shared {
     app: Arc<App>,
     number: SessionNumber,
     subject: Arc<str>,
-    allowed: ToolPatterns,
-    limits: Limits,
-    clamped: Vec<Clamped>,
-    expires_in: Duration,
+    of_subject: SubjectPermit,
+    /// What executions that begin now may do.
+    grant: RwLock<Arc<SessionGrant>>,
+    expires: watch::Sender<Instant>,
     outbound: Outbound,
     source_bytes: Arc<Semaphore>,
     /// What `hello` announced; without it no tool is known by name.
@@ -69,6 +73,33 @@ struct Shared {
     state: Mutex<State>,
     /// Told whenever an execution has ended.
     ended: Notify,
+}
+
+/// What the token allows, within what the relay allows.
+struct SessionGrant {
+    tools: ToolPatterns,
+    limits: Limits,
+    clamped: Vec<Clamped>,
+    jit: bool,
+}
+
+impl SessionGrant {
+    fn new(app: &App, grant: Grant) -> Self {
+        let (limits, clamped) = app.limits.defaults.replaced(&grant.limits, &app.limits.maxima);
+        Self { tools: grant.tools, limits, clamped, jit: grant.jit && app.jit_pool.is_some() }
+    }
+
+    fn warnings(&self) -> Vec<wire::Warning> {
+        self.clamped.iter().map(clamp_warning).collect()
+    }
+}
+
+/// The answer to a message.
+pub(crate) enum Reply {
+    /// It goes now.
+    Now(Payload),
+    /// It depends on whether this token is accepted.
+    Renewal(String),
 }
 
 #[derive(Default)]
@@ -84,6 +115,10 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Changed only under this lock, by code that does not panic half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grant(&self) -> Arc<SessionGrant> {
+        Arc::clone(&self.grant.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -104,30 +139,35 @@ type Tools = HashMap<String, HashSet<String>>;
 
 impl Session {
     /// A session for whoever showed a token.
-    pub(crate) fn new(app: Arc<App>, number: SessionNumber, identity: Identity, outbound: Outbound) -> Self {
-        let (limits, clamped) = app.limits.defaults.replaced(&identity.limits, &app.limits.maxima);
+    pub(crate) fn new(
+        app: Arc<App>,
+        number: SessionNumber,
+        identity: Identity,
+        of_subject: SubjectPermit,
+        outbound: Outbound,
+    ) -> Self {
+        let grant = RwLock::new(Arc::new(SessionGrant::new(&app, identity.grant)));
         let shared = Shared {
             app,
             number,
             subject: identity.subject,
-            allowed: identity.tools,
-            limits,
-            clamped,
-            expires_in: identity.expires_in,
+            of_subject,
+            grant,
+            expires: watch::Sender::new(Instant::now() + identity.expires_in),
             outbound,
             source_bytes: Arc::new(Semaphore::new(SESSION_SOURCE_BYTES)),
             tools: OnceLock::new(),
             state: Mutex::default(),
             ended: Notify::new(),
         };
-        Self { shared: Arc::new(shared), mode: Mode::New, received: 0 }
+        Self { shared: Arc::new(shared), mode: Mode::New, received: 0, faults: Faults::new() }
     }
 
     /// Takes one message and gives the answer that it has at once, if any. Executions answer later, by themselves.
     ///
     /// # Errors
     /// The message is not allowed now.
-    pub(crate) fn handle(&mut self, message: wire::Message) -> Result<Option<Payload>, Violation> {
+    pub(crate) fn handle(&mut self, message: wire::Message) -> Result<Option<Reply>, Violation> {
         if self.mode == Mode::New
             && let Some(payload) = &message.payload
         {
@@ -142,18 +182,25 @@ impl Session {
             }
             self.shared.outbound.acknowledge(self.received);
         }
-        let Some(payload) = message.payload else { return Ok(None) };
+        let Some(payload) = message.payload else {
+            self.faults.count()?;
+            return Ok(None);
+        };
         let name = payload.kind().1;
         match (payload, self.mode) {
-            (Payload::Hello(hello), Mode::Full) if self.received == 1 => self.welcome(hello).map(Some),
-            (Payload::Execute(execute), mode) => Ok(self.execute(execute, mode)),
+            (Payload::Hello(hello), Mode::Full) if self.received == 1 => self.welcome(hello).map(now),
+            (Payload::Execute(execute), mode) => match self.execute(execute, mode) {
+                None => Ok(None),
+                Some(refusal) => self.faults.count().map(|()| now(refusal)),
+            },
+            (Payload::Renew(renew), Mode::Full) => Ok(Some(Reply::Renewal(renew.token))),
             (Payload::ToolResult(result), mode) => self.tool_result(result, mode).map(|()| None),
             (Payload::Error(error), Mode::Basic) => self.failed_call(error).map(|()| None),
             (Payload::Cancel(cancel), Mode::Full) => {
                 self.cancel(&cancel);
                 Ok(None)
             }
-            (Payload::Ping(wire::Ping { id }), _) => Ok(Some(Payload::Pong(wire::Pong { id }))),
+            (Payload::Ping(wire::Ping { id }), _) => Ok(now(Payload::Pong(wire::Pong { id }))),
             (Payload::Pong(_), _) => Ok(None),
             _ => Err(Violation(format!("a {name} message is not expected here"))),
         }
@@ -173,6 +220,49 @@ impl Session {
         }
     }
 
+    /// Completes when the token has expired that was shown last.
+    pub(crate) fn expired(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut expires = self.shared.expires.subscribe();
+        async move {
+            loop {
+                let at = *expires.borrow_and_update();
+                tokio::select! {
+                    () = tokio::time::sleep_until(at) => return,
+                    changed = expires.changed() => if changed.is_err() { return std::future::pending().await },
+                }
+            }
+        }
+    }
+
+    /// Tells whether anything runs.
+    pub(crate) fn activity(&self) -> Activity {
+        Activity(Arc::clone(&self.shared))
+    }
+
+    /// Goes on with a newer token of the same subject, or as before.
+    pub(crate) fn renew(&mut self, verified: Result<Identity, Unauthenticated>) -> Payload {
+        let refuse = |code: ErrorCode, error: &str| {
+            Payload::Renewed(wire::Renewed { error: error.into(), code: code.as_str().into(), ..Default::default() })
+        };
+        let shared = &self.shared;
+        let identity = match verified {
+            Ok(identity) => identity,
+            Err(reason) => {
+                tracing::info!(session = shared.number.0, %reason, "a renewal was refused");
+                return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
+            }
+        };
+        if identity.subject != shared.subject {
+            return refuse(ErrorCode::PermissionDenied, "the token is of another subject");
+        }
+        let grant = SessionGrant::new(&shared.app, identity.grant);
+        let (limits, warnings) = (grant.limits.to_wire(), grant.warnings());
+        *shared.grant.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grant);
+        shared.expires.send_replace(Instant::now() + identity.expires_in);
+        let expires_in_ms = u64::try_from(identity.expires_in.as_millis()).unwrap_or(u64::MAX);
+        Payload::Renewed(wire::Renewed { expires_in_ms, limits, warnings, ..Default::default() })
+    }
+
     fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
         if hello.protocol_version == 0 {
             return Err(Violation("hello names no protocol version".into()));
@@ -186,16 +276,17 @@ impl Session {
         // Hello is the first message, so nothing was set before.
         self.shared.tools.get_or_init(|| tools);
         let shared = &self.shared;
+        let (grant, expires_in) = (shared.grant(), shared.expires.borrow().saturating_duration_since(Instant::now()));
         tracing::info!(session = shared.number.0, subject = &*shared.subject, client = short(&hello.client), "hello");
         Ok(Payload::Welcome(wire::Welcome {
             protocol_version: PROTOCOL_VERSION.min(hello.protocol_version),
-            features: Vec::new(),
+            features: vec!["renew".into()],
             session_id: shared.number.0.to_string(),
             relay: concat!("sandbox-relay/", env!("CARGO_PKG_VERSION")).into(),
-            limits: shared.limits.to_wire(),
+            limits: grant.limits.to_wire(),
             executions: u32::try_from(shared.app.session_executions).unwrap_or(u32::MAX),
-            expires_in_ms: u64::try_from(shared.expires_in.as_millis()).unwrap_or(u64::MAX),
-            warnings: shared.clamped.iter().map(clamp_warning).collect(),
+            expires_in_ms: u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX),
+            warnings: grant.warnings(),
             bindings: Bindings::NAMES.map(Into::into).into(),
         }))
     }
@@ -211,7 +302,9 @@ impl Session {
         let Ok(id) = ExecutionId::try_from(id) else {
             return refuse(ErrorCode::InvalidInput, relay_proto::id::InvalidExecutionId.to_string());
         };
-        let (request, warnings) = match self.request(execute, mode) {
+        let grant = self.shared.grant();
+        let only = (mode == Mode::Full && !execute.remote_tools.is_empty()).then(|| execute.remote_tools.clone());
+        let (request, warnings) = match self.request(execute, mode, &grant) {
             Ok(request) => request,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
         };
@@ -239,20 +332,27 @@ impl Session {
             state.executions.insert(id.clone(), sender);
             commands
         };
-        let sink = SessionSink { shared: Arc::clone(&self.shared), id, basic: mode != Mode::Full };
+        let only = ToolPatterns::new(only);
+        let sink = SessionSink { shared: Arc::clone(&self.shared), grant, only, id, basic: mode != Mode::Full };
         tokio::spawn(run_execution(sink, request, commands, warnings, held));
         None
     }
 
-    /// Room for a request's source and input, in this session and in the relay.
-    fn hold_source(&self, request: &ExecutionRequest) -> Option<[OwnedSemaphorePermit; 2]> {
+    /// Room for a request's source and input: this session's, its subject's and the relay's.
+    fn hold_source(&self, request: &ExecutionRequest) -> Option<HeldSource> {
         let bytes = u32::try_from(request.source.len() + request.input.len()).ok()?;
         let of_session = Arc::clone(&self.shared.source_bytes).try_acquire_many_owned(bytes).ok()?;
+        let of_subject = Arc::clone(&self.shared.of_subject.budgets.sources).try_acquire_many_owned(bytes).ok()?;
         let of_relay = Arc::clone(&self.shared.app.source_bytes).try_acquire_many_owned(bytes).ok()?;
-        Some([of_session, of_relay])
+        Some([of_session, of_subject, of_relay])
     }
 
-    fn request(&self, execute: wire::Execute, mode: Mode) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
+    fn request(
+        &self,
+        execute: wire::Execute,
+        mode: Mode,
+        grant: &SessionGrant,
+    ) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
         if !execute.local_tools.is_empty() {
             return Err("local_tools are off on this relay".into());
         }
@@ -265,9 +365,9 @@ impl Session {
                 }
             }
             let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
-            self.shared.limits.lowered(&asked)
+            grant.limits.lowered(&asked)
         } else {
-            (self.shared.limits, Vec::new())
+            (grant.limits, Vec::new())
         };
         let most = limits.size(LimitName::SourceBytes);
         if execute.code.len() > most {
@@ -321,6 +421,48 @@ impl Session {
             // A place is kept for it. Where a second cancel finds none, the first is on its way.
             let _ = commands.try_send(Command::Cancel);
         }
+    }
+}
+
+/// Room for a source.
+type HeldSource = [OwnedSemaphorePermit; 3];
+
+/// Whether anything runs in a session.
+pub(crate) struct Activity(Arc<Shared>);
+
+impl Activity {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.lock().executions.is_empty()
+    }
+}
+
+fn now(payload: Payload) -> Option<Reply> {
+    Some(Reply::Now(payload))
+}
+
+/// How many messages a peer sent that were refused or mean nothing. It may go on as long as they are few.
+struct Faults {
+    left: u32,
+    filled_up: Instant,
+}
+
+impl Faults {
+    /// A newer peer's messages, a queue that was full: some are nobody's fault.
+    const MOST: u32 = 1_000;
+    const REFILL: Duration = Duration::from_millis(100);
+
+    fn new() -> Self {
+        Self { left: Self::MOST, filled_up: Instant::now() }
+    }
+
+    fn count(&mut self) -> Result<(), Violation> {
+        let periods = self.filled_up.elapsed().as_millis() / Self::REFILL.as_millis();
+        if periods > 0 {
+            let more = u32::try_from(periods).unwrap_or(u32::MAX);
+            (self.left, self.filled_up) = (self.left.saturating_add(more).min(Self::MOST), Instant::now());
+        }
+        self.left = self.left.checked_sub(1).ok_or_else(|| Violation("too many messages were refused".into()))?;
+        Ok(())
     }
 }
 

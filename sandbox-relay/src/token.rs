@@ -25,6 +25,9 @@ pub struct TokenArgs {
     /// A limit in place of its default, such as wall_ms=5000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
+    /// Let its code be compiled to machine code, where the relay allows it too
+    #[arg(long)]
+    jit: bool,
 }
 
 fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
@@ -55,6 +58,6 @@ pub fn token(args: TokenArgs) -> Result<String, TokenError> {
     for (name, value) in args.limits {
         limits.set(name, value);
     }
-    let request = TokenRequest { subject: args.subject, ttl: args.ttl, tools: args.tools, limits };
+    let request = TokenRequest { subject: args.subject, ttl: args.ttl, tools: args.tools, limits, jit: args.jit };
     Ok(auth::make_token(&settings.auth()?, request)?)
 }

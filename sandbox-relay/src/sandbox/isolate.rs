@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{globals, source};
+use super::{globals, source, stack};
 
 /// An isolate in which one script can run. Made once in a forking process and copied by every fork.
 pub(super) struct Warm {
@@ -56,6 +56,7 @@ pub(super) fn cold(heap_bytes: usize, jit: bool) -> Option<Warm> {
     let mut isolate = v8::Isolate::new(params);
     isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
     isolate.set_capture_stack_trace_for_uncaught_exceptions(false, 0);
+    isolate.set_prepare_stack_trace_callback(stack::prepare);
     let (context, bindings) = {
         v8::scope!(let scope, &mut isolate);
         let context = v8::Context::new(scope, v8::ContextOptions::default());

@@ -11,7 +11,7 @@
 //! - `globals`: what JavaScript may see
 //! - `source`: the forms of code
 //! - `bridge`: `mcp.call`
-//! - `value`, `inspect`: values as JSON, values as text
+//! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls
 
 mod bridge;
@@ -25,6 +25,7 @@ pub(crate) mod process;
 pub(crate) mod self_test;
 mod source;
 pub(crate) mod spawn;
+mod stack;
 mod sys;
 mod value;
 mod worker;

@@ -28,6 +28,9 @@ const EXIT_NOT_LOCKED: i32 = 72;
 /// The most bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
+/// What the script is called in positions.
+pub(super) const SCRIPT_NAME: &str = "script.js";
+
 /// What a worker runs before it says that it is ready.
 const TOUCH: &str = "const touch = {a: [1]};\nreturn touch;";
 
@@ -262,7 +265,7 @@ fn compile<'s>(
 ) -> Result<v8::Local<'s, v8::Module>, message::Failed> {
     v8::tc_scope!(let scope, scope);
     let too_large = || failure(ErrorCode::SyntaxError, "the source is too large".into());
-    let name = v8::String::new(scope, "script.js").ok_or_else(too_large)?;
+    let name = v8::String::new(scope, SCRIPT_NAME).ok_or_else(too_large)?;
     let text = v8::String::new(scope, &prepared.module).ok_or_else(too_large)?;
     let line = prepared.line_offset;
     let origin = v8::ScriptOrigin::new(scope, name.into(), line, 0, false, -1, None, false, false, true, None);

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
-use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, wire};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
+use tokio::sync::mpsc;
 
-use super::{Shared, Tools};
+use super::{HeldSource, SessionGrant, Shared, Tools};
 use crate::execution::{
     self, CallFailure, Command, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };
@@ -21,14 +21,19 @@ pub(super) async fn run_execution(
     request: ExecutionRequest,
     mut commands: mpsc::Receiver<Command>,
     clamped: Vec<wire::Warning>,
-    held: [OwnedSemaphorePermit; 2],
+    held: HeldSource,
 ) {
     let shared = Arc::clone(&sink.shared);
+    let jit = sink.grant.jit;
     let queued = Instant::now();
     let admitted = async {
         let permit = shared.app.admission.admit(Arc::clone(&shared.subject), shared.number).await;
         let permit = permit.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        let worker = shared.app.pool.take().await;
+        let pool = match &shared.app.jit_pool {
+            Some(pool) if jit => pool,
+            _ => &shared.app.pool,
+        };
+        let worker = pool.take().await;
         let mut worker = worker.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
         // The place is free when the process is gone and its outcome is on its way, whichever is later.
         let permit = Arc::new(permit);
@@ -69,6 +74,10 @@ pub(super) async fn run_execution(
 /// The session's end of one execution.
 pub(super) struct SessionSink {
     pub(super) shared: Arc<Shared>,
+    /// What the token allowed when it began.
+    pub(super) grant: Arc<SessionGrant>,
+    /// The tools that this execution was given.
+    pub(super) only: ToolPatterns,
     pub(super) id: ExecutionId,
     /// The peer said no hello: short names, no ids, nothing cancelled.
     pub(super) basic: bool,
@@ -129,7 +138,7 @@ impl EventSink for SessionSink {
 
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
-        let allowed = self.shared.allowed.allow(tool);
+        let allowed = self.grant.tools.allow(tool) && self.only.allow(tool);
         if self.basic {
             return match (tool.server() == BASIC_SERVER, allowed) {
                 (false, _) => {

@@ -169,7 +169,7 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!((welcome.protocol_version, welcome.executions), (1, 8));
     assert_eq!(welcome.limits["wall_ms"], 120_000);
     assert_eq!(welcome.bindings, ["console", "io"]);
-    assert!(welcome.features.is_empty(), "what the relay does not do yet is not offered");
+    assert_eq!(welcome.features, ["renew"], "what the relay does not do yet is not offered");
     let execute = wire::Execute {
         code: "console.log('x'); return await mcp.call('a.c.d')".into(),
         execution_id: "run-1".into(),

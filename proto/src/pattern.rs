@@ -1,0 +1,62 @@
+//! Patterns of tool names, as tokens and executions carry them.
+
+use std::sync::Arc;
+
+use crate::id::ToolName;
+
+/// Which tools there are: all, or those whose full name a pattern fits. `*` stands for any characters.
+#[derive(Debug, Clone, Default)]
+pub struct ToolPatterns(Option<Arc<[String]>>);
+
+impl ToolPatterns {
+    /// Patterns; nothing is all tools.
+    pub fn new(patterns: Option<Vec<String>>) -> Self {
+        Self(patterns.map(Into::into))
+    }
+
+    /// Whether a tool is one of them.
+    pub fn allow(&self, tool: &ToolName) -> bool {
+        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
+    }
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, text, expected) in [
+            ("github.*", "github.list", true),
+            ("github.*", "gitlab.list", false),
+            ("*", "a.b", true),
+            ("a.b", "a.b", true),
+            ("a.b", "a.bc", false),
+            ("*.read_*", "files.read_all", true),
+            ("*.read_*", "files.write", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Tokens that are good once: their ids are remembered until the tokens have expired by themselves.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// How many ids are remembered. A token more is refused: forgetting one would let it be used again.
+const MAX_REMEMBERED: usize = 100_000;
+/// The longest id, in bytes.
+const MAX_ID_BYTES: usize = 128;
+
+/// The ids of tokens that were used.
+#[derive(Debug, Default)]
+pub(super) struct UsedTokens(Mutex<Used>);
+
+#[derive(Debug, Default)]
+struct Used {
+    ids: HashSet<String>,
+    by_expiry: BTreeSet<(SystemTime, String)>,
+}
+
+impl UsedTokens {
+    /// Notes that a token is used, which expires by itself at `expires`.
+    ///
+    /// # Errors
+    /// It was used before, or cannot be told from others.
+    pub(super) fn enter(&self, id: Option<&str>, expires: SystemTime) -> Result<(), &'static str> {
+        let id = id.filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES).ok_or("the token has no usable jti")?;
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        while let Some((expiry, _)) = used.by_expiry.first()
+            && *expiry < now
+            && let Some((_, expired)) = used.by_expiry.pop_first()
+        {
+            used.ids.remove(&expired);
+        }
+        if used.ids.contains(id) {
+            return Err("the token was used before");
+        }
+        if used.ids.len() >= MAX_REMEMBERED {
+            tracing::error!("too many one-time tokens are remembered; new ones are refused until some have expired");
+            return Err("too many one-time tokens are remembered");
+        }
+        used.ids.insert(id.to_owned());
+        used.by_expiry.insert((expires, id.to_owned()));
+        Ok(())
+    }
+}
+
+/// An id for a new token.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(super) fn fresh_id() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_good_once_and_forgotten_when_it_has_expired() {
+        let used = UsedTokens::default();
+        let later = SystemTime::now() + Duration::from_secs(60);
+        assert_eq!(used.enter(Some("a"), later), Ok(()));
+        assert!(used.enter(Some("a"), later).is_err());
+        assert!(used.enter(None, later).is_err() && used.enter(Some(""), later).is_err());
+        assert!(used.enter(Some(&"x".repeat(MAX_ID_BYTES + 1)), later).is_err());
+        assert_eq!(used.enter(Some("old"), SystemTime::now() - Duration::from_secs(1)), Ok(()));
+        assert_eq!(used.enter(Some("b"), later), Ok(()));
+        assert_eq!(used.0.lock().unwrap().ids.len(), 2, "the expired one is forgotten");
+    }
+}

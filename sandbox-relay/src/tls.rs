@@ -1,0 +1,134 @@
+//! TLS, where it is asked for: the certificate that the relay shows, read again when its files change, and the trust that it
+//! has in others.
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The files with the certificate and its key.
+#[derive(Debug, Clone)]
+pub(crate) struct CertificateFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// A certificate or its key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is missing or holds no PEM of the right kind.
+    #[error("{path} cannot be used: {reason}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The certificate and the key do not fit together, or not to TLS.
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(#[from] rustls::Error),
+    /// The authorities are no certificates in PEM.
+    #[error("the authorities cannot be used: {0}")]
+    Authorities(String),
+}
+
+/// How the relay trusts a server that it calls: by these authorities, in PEM, or by those of the web.
+pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, TlsError> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(|error| TlsError::Authorities(error.to_string()))?;
+                roots.add(certificate)?;
+            }
+            if roots.is_empty() {
+                return Err(TlsError::Authorities("there is no certificate in it".into()));
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    Ok(config.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The certificate that is shown now.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    files: CertificateFiles,
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl Certificate {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// They are missing, or do not fit together.
+    pub(crate) fn read(files: CertificateFiles) -> Result<Arc<Self>, TlsError> {
+        let current = RwLock::new(Arc::new(certified_key(&files)?));
+        Ok(Arc::new(Self { files, current }))
+    }
+
+    /// What serves connections with it.
+    ///
+    /// # Errors
+    /// The library offers no version of TLS.
+    pub(crate) fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let mut config = config.with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// Reads the files again whenever they change. What cannot be used is logged, and the old certificate stays.
+    pub(crate) async fn keep_fresh(self: Arc<Self>) {
+        let mut known = self.changed();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = self.changed();
+            if now == known {
+                continue;
+            }
+            match certified_key(&self.files) {
+                Ok(key) => {
+                    *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+                    known = now;
+                    tracing::info!("the certificate was read again");
+                }
+                // One of two files may be newer than the other for a moment: it is tried again.
+                Err(error) => tracing::error!(%error, "the certificate has changed and cannot be used; the old one stays"),
+            }
+        }
+    }
+
+    fn changed(&self) -> [Option<SystemTime>; 2] {
+        [&self.files.certificate, &self.files.key].map(|path| std::fs::metadata(path).ok()?.modified().ok())
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+fn certified_key(files: &CertificateFiles) -> Result<CertifiedKey, TlsError> {
+    let wrong = |path: &PathBuf, reason: String| TlsError::File { path: path.clone(), reason };
+    let read = |error: rustls::pki_types::pem::Error| wrong(&files.certificate, error.to_string());
+    let chain = CertificateDer::pem_file_iter(&files.certificate).map_err(read)?;
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(read)?;
+    if chain.is_empty() {
+        return Err(wrong(&files.certificate, "there is no certificate in it".into()));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, error.to_string()))?;
+    Ok(CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())?)
+}
