@@ -2,6 +2,7 @@
 
 mod echo;
 mod measure;
+mod neighbour;
 mod report;
 
 use std::path::PathBuf;

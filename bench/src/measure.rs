@@ -47,6 +47,7 @@ pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: 
     drop((client, relay));
     start(binary, scale, table).await?;
     backends(binary, scale, table).await?;
+    crate::neighbour::neighbour(binary, scale, table).await?;
     if let Some(bytes) = image {
         #[expect(clippy::cast_precision_loss, reason = "a size in MB")]
         table.at_most("image", bytes as f64 / 1e6, 70.0, "MB");
@@ -54,7 +55,7 @@ pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: 
     Ok(())
 }
 
-async fn one_execution(client: &Client) -> anyhow::Result<Duration> {
+pub(crate) async fn one_execution(client: &Client) -> anyhow::Result<Duration> {
     let started = Instant::now();
     client.run(ExecuteRequest::new("return 1")).await?;
     Ok(started.elapsed())

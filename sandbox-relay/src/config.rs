@@ -145,6 +145,10 @@ pub struct ServeArgs {
     #[arg(long, env = "RELAY_SUBJECT_EXECUTIONS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject_executions: Option<usize>,
+    /// How many executions of one subject burn CPU at once while those of others run [default: one less than the cores]
+    #[arg(long, env = "RELAY_SUBJECT_CPUS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject_cpus: Option<usize>,
     /// How many executions of one subject may wait for their turn [default: 256]
     #[arg(long, env = "RELAY_SUBJECT_QUEUE")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +212,8 @@ pub struct Settings {
     pub session_executions: usize,
     /// Executions of one subject at once.
     pub subject_executions: usize,
+    /// Executions of one subject that burn CPU at once while others run; 0 is one less than the cores.
+    pub subject_cpus: usize,
     /// Executions of one subject that may wait.
     pub subject_queue: usize,
     /// Executions that may wait in all.
@@ -248,6 +254,7 @@ impl Default for Settings {
             executions: 0,
             session_executions: 8,
             subject_executions: 32,
+            subject_cpus: 0,
             subject_queue: 256,
             queue: 1_024,
             handshake_ms: 10_000,

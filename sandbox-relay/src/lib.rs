@@ -5,7 +5,7 @@
 //! 1. `connection`: frames in and out; `meter`: what a peer may send; `outbound`: what waits to be written
 //! 2. [`auth`]: the token, checked before the WebSocket begins; `subject`: what its connections share
 //! 3. `session`: messages, and what is open for this host; `session::sink`: its end of one execution
-//! 4. `admission`: who runs when
+//! 4. `admission`: who runs when; `fairness`: who burns CPU while others want it
 //! 5. `execution`: one run from outside; `execution::run`: what it has used; `execution::link`: the worker's socket
 //! 6. `sandbox`: the worker processes, and what happens in them
 //!
@@ -19,6 +19,7 @@ pub mod config;
 mod connection;
 pub mod eval;
 mod execution;
+mod fairness;
 pub mod healthcheck;
 mod meter;
 mod outbound;
@@ -42,6 +43,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use admission::Admission;
 use auth::Verifier;
 use config::LimitSettings;
+use fairness::Fairness;
 use sandbox::pool::Pool;
 use subject::Subjects;
 
@@ -52,6 +54,7 @@ struct App {
     pool: Pool,
     /// Workers whose V8 compiles to machine code, where the relay allows them.
     jit_pool: Option<Pool>,
+    fairness: Fairness,
     subjects: Subjects,
     origins: Vec<String>,
     limits: LimitSettings,

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use crate::admission::{self, Admission, AdmissionConfig};
 use crate::auth::{self, KeyError, KeySource, TokenRequest, Verifier};
 use crate::config::{ConfigError, ServeArgs, Settings};
+use crate::fairness::Fairness;
 use crate::sandbox::pool::{Pool, PoolConfig};
 use crate::server::AcceptLimits;
 use crate::subject::Subjects;
@@ -79,11 +80,9 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let certificate = settings.certificate()?.map(Certificate::read).transpose()?;
     let tls = certificate.as_ref().map(Certificate::server_config).transpose()?;
     let limits = settings.limits()?;
-    let threads = if settings.threads == 0 {
-        std::thread::available_parallelism().map_or(1, usize::from)
-    } else {
-        settings.threads
-    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if settings.threads == 0 { cores } else { settings.threads };
+    let subject_cpus = if settings.subject_cpus == 0 { cores - 1 } else { settings.subject_cpus };
     let running = if settings.executions == 0 { admission::executions_for_memory() } else { settings.executions };
     let admission = Admission::new(AdmissionConfig {
         running,
@@ -100,6 +99,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         admission,
         pool: Pool::start(settings.pool()?)?,
         jit_pool: if settings.jit { Some(Pool::start(PoolConfig { jit: true, ..settings.pool()? })?) } else { None },
+        fairness: Fairness::start(subject_cpus)?,
         subjects: Subjects::new(settings.subject_connections.max(1)),
         origins: settings.allow_origin.clone(),
         limits,

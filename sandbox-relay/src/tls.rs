@@ -105,7 +105,9 @@ impl Certificate {
                     tracing::info!("the certificate was read again");
                 }
                 // One of two files may be newer than the other for a moment: it is tried again.
-                Err(error) => tracing::error!(%error, "the certificate has changed and cannot be used; the old one stays"),
+                Err(error) => {
+                    tracing::error!(%error, "the certificate has changed and cannot be used; the old one stays")
+                }
             }
         }
     }

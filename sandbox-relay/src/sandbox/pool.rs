@@ -186,7 +186,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops the process at once, whatever it does.
+    /// For those who watch the process without owning it.
+    pub(crate) fn handle(&self) -> WorkerHandle {
+        WorkerHandle { pid: self.pid, pidfd: Arc::clone(&self.pidfd) }
+    }
+
+    /// Ends the process at once, whatever it does.
     pub(crate) fn kill(&self) {
         // It may have ended by itself.
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
@@ -211,6 +216,32 @@ impl Drop for Worker {
         self.kill();
         lock(&self.shared.dying).push(Dying { pidfd: Arc::clone(&self.pidfd), _held: self.held.take() });
         self.shared.wake();
+    }
+}
+
+/// A worker process, seen by somebody who does not own it.
+#[derive(Debug)]
+pub(crate) struct WorkerHandle {
+    pid: Pid,
+    pidfd: Arc<OwnedFd>,
+}
+
+impl WorkerHandle {
+    /// The CPU time used so far.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        sys::cpu_time(self.pid).unwrap_or_default()
+    }
+
+    /// Takes the processor from it.
+    pub(crate) fn stop(&self) {
+        // It may have ended.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::STOP);
+    }
+
+    /// Gives it back.
+    pub(crate) fn go_on(&self) {
+        // It may have ended.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::CONT);
     }
 }
 

@@ -88,12 +88,7 @@ fn attempts() -> Vec<Attempt> {
         attempt("ptrace", libc::SYS_ptrace, [0; 6], Killed),
         attempt("process_vm_readv", libc::SYS_process_vm_readv, [here, 0, 0, 0, 0, 0], Killed),
         attempt("process_vm_writev", libc::SYS_process_vm_writev, [here, 0, 0, 0, 0, 0], Killed),
-        attempt(
-            "mmap of executable memory",
-            libc::SYS_mmap,
-            [0, 4096, read_write_execute, anonymous, NONE, 0],
-            Killed,
-        ),
+        attempt("mmap of executable memory", libc::SYS_mmap, [0, 4096, read_write_execute, anonymous, NONE, 0], Killed),
         attempt("mprotect to executable", libc::SYS_mprotect, [page, 4096, execute, 0, 0, 0], Killed),
         attempt("pkey_mprotect", libc::SYS_pkey_mprotect, [page, 4096, execute, NONE, 0, 0], Killed),
         attempt("personality", libc::SYS_personality, [0x0040_0000, 0, 0, 0, 0, 0], Killed),

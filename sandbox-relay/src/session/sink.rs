@@ -51,6 +51,7 @@ pub(super) async fn run_execution(
         Ok((worker, permit)) => {
             // From here on the worker holds the source.
             drop(held);
+            let _fair = shared.app.fairness.enter(&shared.subject, &worker);
             let (outcome, worker) = execution::run(worker, request, commands, &mut sink).await;
             (outcome, Some((worker, permit)))
         }

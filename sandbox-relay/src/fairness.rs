@@ -1,0 +1,222 @@
+//! The processors, shared between subjects: while executions of others run, only so many of one subject's burn CPU at a
+//! time. The others of them are stopped from outside, with a signal, and take turns: whoever has used least goes on.
+//!
+//! It costs nothing as long as nobody is in anybody's way: the thread sleeps until a subject has more executions than its
+//! share and somebody else was there a moment ago.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::sandbox::pool::{Worker, WorkerHandle};
+
+/// How often it is looked who burns.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// What an execution uses between two looks when it burns: a quarter of the time.
+const BURNING: Duration = Duration::from_micros(1_250);
+/// How much longer than the others an execution may go on before it gives up its turn.
+const TURN: Duration = Duration::from_millis(20);
+/// How long somebody who ran last counts as being there.
+const REMEMBERED: Duration = Duration::from_secs(5);
+
+/// Shares the processors.
+#[derive(Debug)]
+pub(crate) struct Fairness {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// How many executions of one subject may burn at a time.
+    share: usize,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    subjects: HashMap<Arc<str>, Subject>,
+    next: u64,
+    /// The thread sleeps until it is woken.
+    asleep: bool,
+    ends: bool,
+}
+
+#[derive(Debug)]
+struct Subject {
+    running: Vec<Running>,
+    seen: Instant,
+}
+
+/// An execution, as far as its use of the processor goes.
+#[derive(Debug)]
+struct Running {
+    number: u64,
+    worker: WorkerHandle,
+    used: Duration,
+    burns: bool,
+    stopped: bool,
+    /// What it had used when its turn began.
+    turn_began: Duration,
+}
+
+/// An execution's place in the order. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct FairnessGuard {
+    shared: Arc<Shared>,
+    subject: Arc<str>,
+    number: u64,
+}
+
+impl Fairness {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub(crate) fn start(share: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared { share: share.max(1), state: Mutex::default(), wake: Condvar::new() });
+        let watched = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("cpu-fairness".into()).spawn(move || watched.watch())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Counts an execution that begins now.
+    pub(crate) fn enter(&self, subject: &Arc<str>, worker: &Worker) -> FairnessGuard {
+        let mut state = self.shared.lock();
+        let number = state.next;
+        state.next += 1;
+        let used = worker.cpu_time();
+        let running = Running { number, worker: worker.handle(), used, burns: false, stopped: false, turn_began: used };
+        let now = Instant::now();
+        let entry =
+            state.subjects.entry(Arc::clone(subject)).or_insert_with(|| Subject { running: Vec::new(), seen: now });
+        entry.running.push(running);
+        entry.seen = now;
+        if state.asleep && state.is_contended(self.shared.share) {
+            self.shared.wake.notify_one();
+        }
+        FairnessGuard { shared: Arc::clone(&self.shared), subject: Arc::clone(subject), number }
+    }
+}
+
+impl Drop for Fairness {
+    fn drop(&mut self) {
+        self.shared.lock().ends = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has logged its panic, if that is how it ended.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for FairnessGuard {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if let Some(subject) = state.subjects.get_mut(&self.subject) {
+            subject.running.retain(|running| running.number != self.number);
+            subject.seen = Instant::now();
+        }
+        state.forget();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) {
+        let mut state = self.lock();
+        while !state.ends {
+            if state.is_contended(self.share) {
+                state.look(self.share);
+                state = self.wake.wait_timeout(state, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            } else {
+                state.let_all_go_on();
+                state.asleep = true;
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.asleep = false;
+            }
+        }
+        state.let_all_go_on();
+    }
+}
+
+impl State {
+    /// Whether a subject has more executions than its share while others are there.
+    fn is_contended(&self, share: usize) -> bool {
+        let now = Instant::now();
+        let present = self.subjects.values().filter(|subject| subject.is_present(now)).take(2).count();
+        present == 2 && self.subjects.values().any(|subject| subject.running.len() > share)
+    }
+
+    fn look(&mut self, share: usize) {
+        for subject in self.subjects.values_mut() {
+            if subject.running.len() > share || subject.running.iter().any(|running| running.stopped) {
+                subject.look(share);
+            }
+        }
+        self.forget();
+    }
+
+    fn let_all_go_on(&mut self) {
+        for running in self.subjects.values_mut().flat_map(|subject| &mut subject.running) {
+            running.go_on();
+        }
+    }
+
+    /// Forgets who has not been there for long.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        self.subjects.retain(|_, subject| subject.is_present(now));
+    }
+}
+
+impl Subject {
+    fn is_present(&self, now: Instant) -> bool {
+        !self.running.is_empty() || now.duration_since(self.seen) < REMEMBERED
+    }
+
+    /// Lets those that burn and have used least go on, and stops the others that burn. What waits for a tool uses nothing
+    /// and is left alone; what has been stopped still wants to burn.
+    fn look(&mut self, share: usize) {
+        for running in &mut self.running {
+            let used = running.worker.cpu_time();
+            if !running.stopped {
+                running.burns = used.saturating_sub(running.used) >= BURNING;
+            }
+            running.used = used;
+        }
+        let mut burning: Vec<_> = self.running.iter_mut().filter(|running| running.burns).collect();
+        burning.sort_by_key(|running| {
+            let in_turn = !running.stopped && running.used.saturating_sub(running.turn_began) < TURN;
+            (Reverse(in_turn), running.used)
+        });
+        for (place, running) in burning.into_iter().enumerate() {
+            if place < share { running.go_on() } else { running.stop() }
+        }
+    }
+}
+
+impl Running {
+    fn stop(&mut self) {
+        if !self.stopped {
+            self.worker.stop();
+            self.stopped = true;
+        }
+    }
+
+    fn go_on(&mut self) {
+        if self.stopped {
+            self.turn_began = self.used;
+            self.stopped = false;
+            self.worker.go_on();
+        }
+    }
+}
