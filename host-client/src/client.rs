@@ -2,21 +2,36 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use relay_proto::wire::message::Payload;
-use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, frame, wire};
+use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, oneshot};
+use tokio::time::Sleep;
 
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
 use crate::event::{EventStream, OutputItem};
 use crate::ledger::{Budget, Ended};
 use crate::tools::Tools;
+
+/// What a relay may take on top of the limits before an execution is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The limits that this version knows.
+fn known_limits(limits: &std::collections::BTreeMap<String, u64>) -> LimitOverrides {
+    let mut known = LimitOverrides::default();
+    for (name, value) in limits {
+        if let Ok(name) = name.parse() {
+            known.set(name, *value);
+        }
+    }
+    known
+}
 
 /// Where the relay is, and who we are.
 #[derive(Clone)]
@@ -31,6 +46,12 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// How often the relay is pinged; it is given up after three times as long without a sign.
     pub heartbeat: Duration,
+    /// The authorities that the relay's certificate has to be from, as certificates in PEM; none but these are trusted then.
+    /// Without, those of the web are. For `wss://`.
+    pub authorities: Option<Vec<u8>>,
+    /// How long an execution may wait for its turn at the relay. After this and its `wall_ms`, and with some patience on top,
+    /// it is given up with `TIMEOUT`, whatever the relay does.
+    pub queue_timeout: Duration,
     /// Allow `ws://` to an address that is not loopback: the token can then be read on the way.
     pub allow_plain_remote: bool,
 }
@@ -44,6 +65,8 @@ impl ClientConfig {
             name: concat!("host-client/", env!("CARGO_PKG_VERSION")).into(),
             connect_timeout: Duration::from_secs(10),
             heartbeat: Duration::from_secs(15),
+            authorities: None,
+            queue_timeout: Duration::from_secs(300),
             allow_plain_remote: false,
         }
     }
@@ -66,6 +89,8 @@ pub struct ExecuteRequest {
     pub bindings: Vec<String>,
     /// What `read_input()` returns, with the binding `io`.
     pub input: String,
+    /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
+    pub tools: Option<Vec<String>>,
 }
 
 impl ExecuteRequest {
@@ -76,7 +101,15 @@ impl ExecuteRequest {
             limits: LimitOverrides::default(),
             bindings: vec!["console".into()],
             input: String::new(),
+            tools: None,
         }
+    }
+
+    /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
+    #[must_use]
+    pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.tools = Some(patterns.into_iter().map(Into::into).collect());
+        self
     }
 
     /// Lowers a limit, in the unit of its name.
@@ -183,6 +216,9 @@ impl Outcome {
 pub struct Client {
     shared: Arc<Shared>,
     welcome: Arc<wire::Welcome>,
+    /// What an execution may use here unless it asks for less; a renewal can change it.
+    limits: Arc<RwLock<LimitOverrides>>,
+    queue_timeout: Duration,
 }
 
 impl std::fmt::Debug for Client {
@@ -198,18 +234,45 @@ impl Client {
     /// No relay answers at the address, or it refuses the token.
     pub async fn connect(config: ClientConfig, tools: Tools) -> Result<Self, Error> {
         let (shared, welcome) = connection::connect(&config, tools).await?;
-        Ok(Self { shared, welcome: Arc::new(welcome) })
+        let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
+        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
     }
 
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
-        let mut limits = LimitOverrides::default();
-        for (name, value) in &self.welcome.limits {
-            if let Ok(name) = name.parse() {
-                limits.set(name, *value);
-            }
+        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on in the same session with a newer token of the same subject. What that token allows holds for executions from
+    /// now on. Gives how long it is good.
+    ///
+    /// # Errors
+    /// The relay does not accept the token, cannot renew, or is renewing already: the session goes on as before. Or the
+    /// session is over.
+    pub async fn renew(&self, token: &str) -> Result<Duration, Error> {
+        if !self.welcome.features.iter().any(|feature| feature == "renew") {
+            return Err(Error::Refused("it cannot renew a session".into()));
         }
-        limits
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut waiting = self.shared.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.is_some() {
+                return Err(Error::Refused("a renewal is on its way already".into()));
+            }
+            *waiting = Some(sender);
+        }
+        let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
+        let renew = Payload::Renew(wire::Renew { token: token.to_owned() });
+        self.shared.outbound.send(renew).await.map_err(|_| over())?;
+        let renewed = answer.await.map_err(|_| over())?;
+        match renewed.code.as_str() {
+            "" => {
+                *self.limits.write().unwrap_or_else(PoisonError::into_inner) = known_limits(&renewed.limits);
+                Ok(Duration::from_millis(renewed.expires_in_ms))
+            }
+            "UNAUTHENTICATED" => Err(Error::Unauthenticated),
+            _ => Err(Error::Refused(renewed.error)),
+        }
     }
 
     /// What the relay had to say about the token.
@@ -230,7 +293,7 @@ impl Client {
     /// # Errors
     /// The session is over.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
-        let budget = self.budget(&request.limits);
+        let (budget, within) = self.budget(&request);
         let lost = |reason: String| Box::new(ExecutionError::new(ErrorCode::SessionLost, reason));
         let opened = self.shared.ledger.open(budget).map_err(lost)?;
         // From here on, dropping it cancels.
@@ -239,6 +302,7 @@ impl Client {
             shared: Arc::clone(&self.shared),
             events: Some(opened.events),
             outcome: opened.outcome,
+            deadline: Box::pin(tokio::time::sleep(within)),
         };
         let execute = wire::Execute {
             code: request.code,
@@ -246,6 +310,7 @@ impl Client {
             limits: request.limits.to_wire(),
             bindings: request.bindings,
             input: request.input,
+            remote_tools: request.tools.unwrap_or_default(),
             ..wire::Execute::default()
         };
         let message = Payload::Execute(execute);
@@ -264,15 +329,20 @@ impl Client {
 
     /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
     /// the maxima.
-    fn budget(&self, asked: &LimitOverrides) -> Budget {
+    fn budget(&self, request: &ExecuteRequest) -> (Budget, Duration) {
+        let (session, asked) = (self.limits(), &request.limits);
         let granted = |name: LimitName| {
-            let session = self.welcome.limits.get(name.as_str()).copied().unwrap_or(u64::MAX);
+            let session = session.get(name).unwrap_or(u64::MAX);
             session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
         };
-        Budget {
+        let budget = Budget {
+            tools: ToolPatterns::new(request.tools.clone()),
             tool_calls: granted(LimitName::ToolCalls),
             in_flight: usize::try_from(granted(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
-        }
+        };
+        // Approvals stop the relay's clock, and we give them.
+        let wall = Duration::from_millis(granted(LimitName::WallMs));
+        (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
     }
 }
 
@@ -284,6 +354,7 @@ pub struct Execution {
     shared: Arc<Shared>,
     events: Option<broadcast::Receiver<crate::event::Event>>,
     outcome: oneshot::Receiver<Ended>,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -308,7 +379,12 @@ impl Future for Execution {
     type Output = Result<Outcome, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let ended = ready!(Pin::new(&mut self.outcome).poll(cx));
+        let mut ended = Pin::new(&mut self.outcome).poll(cx);
+        if ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
+            self.cancel(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
+            ended = Pin::new(&mut self.outcome).poll(cx);
+        }
+        let ended = ready!(ended);
         let Ok(Ended { result, output }) = ended else {
             // The ledger always says how an execution ended; it is gone only with the whole session.
             let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
@@ -328,10 +404,17 @@ impl Future for Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
+        self.cancel(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
+    }
+}
+
+impl Execution {
+    /// Ends it on our side at once, with this error, and lets the relay know.
+    fn cancel(&self, error: ExecutionError) {
         if !self.shared.ledger.is_open(&self.id) {
             return;
         }
-        self.shared.ledger.end(&self.id, Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")));
+        self.shared.ledger.end(&self.id, Err(error));
         let cancel = Payload::Cancel(wire::Cancel {
             execution_id: self.id.as_str().to_owned(),
             reason: "the host dropped it".into(),

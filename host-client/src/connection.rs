@@ -1,8 +1,8 @@
 //! One WebSocket to a relay: messages in, messages out, heartbeat. It ends for both directions at once.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{SplitSink, SplitStream};
@@ -10,8 +10,9 @@ use futures_util::{SinkExt, StreamExt};
 use http::{StatusCode, Uri, header};
 use relay_proto::wire::message::Payload;
 use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -21,6 +22,7 @@ use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
 use crate::ledger::{Ledger, Refused};
+use crate::tls;
 use crate::tools::Tools;
 
 /// How many messages wait to be written.
@@ -30,14 +32,28 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The most bytes that a text of the relay adds to an error of ours.
 const MAX_REASON_BYTES: usize = 200;
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<Box<dyn Duplex>>;
+
+/// TCP, or TLS over it.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// What both directions share with the client.
 pub(crate) struct Shared {
     pub(crate) tools: Tools,
     pub(crate) ledger: Ledger,
     pub(crate) outbound: mpsc::Sender<Payload>,
+    /// Who waits for the answer to a renewal.
+    pub(crate) renewal: Mutex<Option<oneshot::Sender<wire::Renewed>>>,
     received: AtomicU64,
+}
+
+impl Shared {
+    /// Who waits for the answer to a renewal, once.
+    pub(crate) fn take_renewal(&self) -> Option<oneshot::Sender<wire::Renewed>> {
+        self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Connects, says hello, and takes messages from then on in a task of its own.
@@ -48,7 +64,8 @@ pub(crate) async fn connect(config: &ClientConfig, tools: Tools) -> Result<(Arc<
         Err(Error::Unreachable { url: config.url.clone(), error })
     })?;
     let (outbound, queue) = mpsc::channel(MESSAGES);
-    let shared = Arc::new(Shared { tools, ledger: Ledger::default(), outbound, received: AtomicU64::new(1) });
+    let (ledger, renewal) = (Ledger::default(), Mutex::default());
+    let shared = Arc::new(Shared { tools, ledger, outbound, renewal, received: AtomicU64::new(1) });
     let weak = Arc::downgrade(&shared);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -76,6 +93,8 @@ impl Drop for EndGuard {
         if let Some(shared) = self.shared.upgrade() {
             tracing::debug!(reason = self.reason, "the session is over");
             shared.ledger.lose(&self.reason);
+            // Whoever waits for a renewal waits no longer.
+            shared.take_renewal();
         }
     }
 }
@@ -84,25 +103,34 @@ impl Drop for EndGuard {
 async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Welcome), Error> {
     let address = |reason: &str| Error::Address { url: config.url.clone(), reason: reason.to_owned() };
     let uri: Uri = config.url.parse().map_err(|_| address("it is no address"))?;
-    match uri.scheme_str() {
-        Some("ws") => {}
-        Some("wss") => return Err(address("wss:// is not supported yet")),
-        _ => return Err(address("it has to begin with ws://")),
-    }
+    let secure = match uri.scheme_str() {
+        Some("ws") => false,
+        Some("wss") => true,
+        _ => return Err(address("it has to begin with wss:// or ws://")),
+    };
     let host = uri.host().ok_or_else(|| address("it names no host"))?.trim_matches(['[', ']']).to_owned();
     let is_loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    if !is_loopback && !config.allow_plain_remote {
-        return Err(address("ws:// would send the token in the clear; it is for loopback only, unless allowed"));
+    if !secure && !is_loopback && !config.allow_plain_remote {
+        let why = "ws:// would send the token in the clear; it is for loopback only, unless allowed: use wss://";
+        return Err(address(why));
     }
+    let tls = secure.then(|| tls::connector(&host, config.authorities.as_deref())).transpose();
+    let tls = tls.map_err(|reason| address(&reason))?;
     let mut request = config.url.as_str().into_client_request().map_err(|error| address(&error.to_string()))?;
     let bearer =
         format!("Bearer {}", config.token).parse().map_err(|_| address("the token is not usable in a header"))?;
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
 
     let unreachable = |error| Error::Unreachable { url: config.url.clone(), error };
-    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await.map_err(unreachable)?;
+    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(if secure { 443 } else { 80 })))
+        .await
+        .map_err(unreachable)?;
     // Small frames have to leave at once.
     stream.set_nodelay(true).map_err(unreachable)?;
+    let stream: Box<dyn Duplex> = match tls {
+        Some(tls) => Box::new(tls.connect(stream).await.map_err(unreachable)?),
+        None => Box::new(stream),
+    };
     let limits = WebSocketConfig::default()
         .read_buffer_size(32 << 10)
         .write_buffer_size(64 << 10)
@@ -112,6 +140,7 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
     let opened = tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await;
     let (mut socket, _response) = opened.map_err(|error| match error {
         WebSocketError::Http(response) if response.status() == StatusCode::UNAUTHORIZED => Error::Unauthenticated,
+        // A redirect is refused like everything else: the token is for this address alone.
         WebSocketError::Http(response) => Error::Refused(format!("HTTP status {}", response.status())),
         WebSocketError::Io(error) => unreachable(error),
         error => Error::Refused(error.to_string()),
@@ -243,6 +272,12 @@ fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
             Ok(())
         }
         Payload::Pong(_) => Ok(()),
+        Payload::Renewed(renewed) => {
+            let waiting = shared.take_renewal().ok_or("a renewal was answered that nobody asked for")?;
+            // Whoever asked may have stopped waiting.
+            let _ = waiting.send(renewed);
+            Ok(())
+        }
         other => Err(format!("a {} message is not expected here", other.kind().1)),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use relay_proto::{CallId, ErrorCode, ExecutionId, wire};
+use relay_proto::{CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::AbortHandle;
 
@@ -43,8 +43,9 @@ struct Entry {
 }
 
 /// What an execution may call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Budget {
+    pub(crate) tools: ToolPatterns,
     pub(crate) tool_calls: u64,
     pub(crate) in_flight: usize,
 }
@@ -164,6 +165,12 @@ impl Ledger {
                 let message = "the call ran before; its answer is not kept any more".to_owned();
                 return Err(Refused::Failed(ErrorCode::OutcomeUnknown, message));
             }
+        }
+        if let Ok(name) = ToolName::try_from(call.tool.clone())
+            && !entry.budget.tools.allow(&name)
+        {
+            let message = format!("there is no tool {name} for this execution");
+            return Err(Refused::Failed(ErrorCode::UnknownTool, message));
         }
         if entry.calls.len() as u64 >= entry.budget.tool_calls || entry.in_flight >= entry.budget.in_flight {
             let message = "the execution has used up the tool calls that it was given".to_owned();
@@ -291,7 +298,7 @@ mod tests {
     use super::*;
 
     fn open(ledger: &Ledger) -> Opened {
-        ledger.open(Budget { tool_calls: 3, in_flight: 2 }).unwrap()
+        ledger.open(Budget { tools: ToolPatterns::default(), tool_calls: 3, in_flight: 2 }).unwrap()
     }
 
     fn answer(id: u64, result: Vec<u8>) -> wire::ToolResult {
@@ -369,6 +376,9 @@ mod tests {
         ledger.lose("gone");
         let ended = opened.outcome.try_recv().unwrap();
         assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
-        assert_eq!(ledger.open(Budget { tool_calls: 1, in_flight: 1 }).err(), Some("gone".to_owned()));
+        assert_eq!(
+            ledger.open(Budget { tools: ToolPatterns::default(), tool_calls: 1, in_flight: 1 }).err(),
+            Some("gone".to_owned())
+        );
     }
 }

@@ -18,11 +18,11 @@
 //!
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
 //! - [`client`]: connecting, executing, what came of it
-//! - `connection`: one WebSocket, its two directions and its end
+//! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`tools`]: the registry
 //! - `dispatch`: what a tool call passes, read top to bottom
 //! - `ledger`: which executions and calls there are
-//! - `validate`: arguments against their schema
+//! - `validate`: arguments against their schema; `schema`: which schemas are taken
 //! - [`event`]: what an application can watch
 //! - [`local`]: a relay of one's own, for development and tests
 //!
@@ -35,6 +35,8 @@ pub mod error;
 pub mod event;
 mod ledger;
 pub mod local;
+mod schema;
+mod tls;
 pub mod tools;
 mod validate;
 

@@ -25,6 +25,7 @@ impl Schema {
     /// # Errors
     /// It is not one; the text says where.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+        crate::schema::check(schema)?;
         let compiled = jsonschema::options().with_pattern_options(jsonschema::PatternOptions::regex()).build(schema);
         compiled.map(Self).map_err(|error| format!("its input schema is not usable: {error}"))
     }

@@ -39,7 +39,6 @@ fn fits(pattern: &str, text: &str) -> bool {
     true
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::fits;

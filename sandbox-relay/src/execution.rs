@@ -261,5 +261,6 @@ fn start(request: ExecutionRequest) -> Instruction {
         result_bytes: limit(LimitName::ResultBytes),
         output_bytes: limit(LimitName::OutputBytes),
         output_count: limit(LimitName::OutputCount),
+        memory_bytes: limit(LimitName::MemoryBytes),
     })
 }

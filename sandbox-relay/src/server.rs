@@ -19,10 +19,10 @@ use http::{HeaderMap, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -164,10 +164,12 @@ struct Counted {
     _load: LoadGuard,
 }
 
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
+/// TCP, or TLS over it.
+type Stream = Box<dyn Duplex>;
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 mod counted {
     //! Reading and writing of [`super::Counted`] is that of its stream.
@@ -178,37 +180,25 @@ mod counted {
 
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-    use super::{Counted, Stream};
+    use super::Counted;
 
     impl AsyncRead for Counted {
         fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            match &mut self.stream {
-                Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-                Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-            }
+            Pin::new(&mut self.stream).poll_read(cx, buffer)
         }
     }
 
     impl AsyncWrite for Counted {
         fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            match &mut self.stream {
-                Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-                Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-            }
+            Pin::new(&mut self.stream).poll_write(cx, bytes)
         }
 
         fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            match &mut self.stream {
-                Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-                Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            }
+            Pin::new(&mut self.stream).poll_flush(cx)
         }
 
         fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            match &mut self.stream {
-                Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-                Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            }
+            Pin::new(&mut self.stream).poll_shutdown(cx)
         }
     }
 }
@@ -250,9 +240,9 @@ impl Shard {
 /// The connection, with TLS if it is asked for. Nothing where a client does not get through its handshake in time.
 async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
     let stream = TcpStream::from_std(stream).ok()?;
-    let Some(tls) = tls else { return Some(Stream::Plain(stream)) };
+    let Some(tls) = tls else { return Some(Box::new(stream)) };
     let handshake = tokio::time::timeout(within, tls.accept(stream)).await;
-    Some(Stream::Tls(Box::new(handshake.ok()?.ok()?)))
+    Some(Box::new(handshake.ok()?.ok()?))
 }
 
 struct LoadGuard(Arc<AtomicUsize>);

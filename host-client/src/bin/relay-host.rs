@@ -27,6 +27,9 @@ enum Command {
         /// The bearer token
         #[arg(long, env = "RELAY_TOKEN", hide_env_values = true)]
         token: String,
+        /// A PEM file with the authorities that the relay's certificate has to be from [default: those of the web]
+        #[arg(long, env = "RELAY_CA_FILE")]
+        ca_file: Option<PathBuf>,
     },
 }
 
@@ -36,7 +39,17 @@ const EXIT_NO_RELAY: u8 = 3;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Command::Run { file, relay, token } = Cli::parse().command;
+    let Command::Run { file, relay, token, ca_file } = Cli::parse().command;
+    let mut config = ClientConfig::new(relay, token);
+    if let Some(path) = ca_file {
+        match std::fs::read(&path) {
+            Ok(pem) => config.authorities = Some(pem),
+            Err(error) => {
+                eprintln!("relay-host: {} cannot be read: {error}", path.display());
+                return ExitCode::from(EXIT_USAGE);
+            }
+        }
+    }
     let mut code = String::new();
     let read = if file.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut code).map(drop)
@@ -47,7 +60,7 @@ async fn main() -> ExitCode {
         eprintln!("relay-host: {} cannot be read: {error}", file.display());
         return ExitCode::from(EXIT_USAGE);
     }
-    match run(ClientConfig::new(relay, token), code).await {
+    match run(config, code).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("relay-host: {error}");

@@ -188,7 +188,8 @@ fn tool_name<'s>(
     match ToolName::try_from(found) {
         Ok(name) => Ok(name.as_str().to_owned()),
         Err(error) => {
-            let got = inspect::inspect(scope, name, 80);
+            // Of an object nothing is read: no code of the script's runs here.
+            let got = if name.is_object() { "an object".into() } else { inspect::inspect(scope, name, 80) };
             let message = format!("{error}; mcp.call got {got}");
             Err(tool_error(scope, ErrorCode::InvalidToolName.as_str(), &message, ""))
         }

@@ -19,19 +19,36 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
             global.delete(scope, key.into());
         }
     }
+    // Text that stands in JSON as it is could be what no reader takes.
+    if let Some(json) = built_in(scope, global, "JSON") {
+        for name in ["rawJSON", "isRawJSON"] {
+            if let Some(key) = v8::String::new(scope, name) {
+                json.delete(scope, key.into());
+            }
+        }
+    }
     let mcp = v8::Object::new(scope);
-    add_function(scope, mcp, "call", bridge::call);
+    if let Some(call) = function(scope, "call", bridge::call) {
+        call.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
+        define(scope, mcp, "call", call.into());
+    }
     mcp.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
     if let Some(key) = v8::String::new(scope, "mcp") {
         let fixed = v8::PropertyAttribute::READ_ONLY | v8::PropertyAttribute::DONT_DELETE;
         global.define_own_property(scope, key.into(), mcp.into(), fixed);
     }
-    if let Some(key) = v8::String::new(scope, "Math")
-        && let Some(math) = global.get(scope, key.into())
-        && let Ok(math) = v8::Local::<v8::Object>::try_from(math)
-    {
+    if let Some(math) = built_in(scope, global, "Math") {
         add_function(scope, math, "random", random);
     }
+}
+
+fn built_in<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    global: v8::Local<'s, v8::Object>,
+    name: &str,
+) -> Option<v8::Local<'s, v8::Object>> {
+    let key = v8::String::new(scope, name)?;
+    global.get(scope, key.into())?.try_into().ok()
 }
 
 /// The bindings, made before the fork and given to the scripts that ask for them.

@@ -41,7 +41,10 @@ impl<'s> Inspector<'s> {
     }
 
     fn value(&mut self, scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) {
-        if value.is_string() {
+        // Before anything else: a proxy of a function also says that it is one, and is none.
+        if value.is_proxy() {
+            self.push("[Proxy]");
+        } else if value.is_string() {
             let text = bounded(scope, value, self.limit);
             let mut quoted = String::new();
             // Debug's quoting is close enough to JavaScript's to be read.
@@ -71,9 +74,6 @@ impl<'s> Inspector<'s> {
         value: v8::Local<'s, v8::Value>,
     ) {
         v8::tc_scope!(let scope, scope);
-        if value.is_proxy() {
-            return self.push("[Proxy]");
-        }
         if value.is_promise() {
             return self.push("[Promise]");
         }
@@ -102,6 +102,14 @@ impl<'s> Inspector<'s> {
             self.list(scope, entries);
         } else if let Ok(array) = v8::Local::<v8::Array>::try_from(value) {
             self.list(scope, array);
+        } else if let Ok(typed) = v8::Local::<v8::TypedArray>::try_from(value) {
+            // Naming every index of a large one would use up the heap.
+            let length = u32::try_from(typed.length()).unwrap_or(u32::MAX);
+            self.entries("[", "]", length, |this, index| {
+                if let Some(item) = object.get_index(scope, index) {
+                    this.value(scope, item);
+                }
+            });
         } else {
             self.properties(scope, object);
         }

@@ -186,11 +186,12 @@ pub(super) fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Calls `handler` on a stack of its own when this thread overflows its stack or touches memory that is not there.
+/// Calls `handler` on a stack of its own when this thread crashes: it overflows its stack, touches memory that is not there,
+/// or gives up.
 ///
 /// # Errors
 /// The kernel refuses the stack or the handler.
-pub(super) fn on_segmentation_fault(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
+pub(super) fn on_crash(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     const STACK_BYTES: usize = 64 << 10;
     // Lives as long as the process: the kernel may switch to it at any time.
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
@@ -200,14 +201,40 @@ pub(super) fn on_segmentation_fault(handler: extern "C" fn(libc::c_int)) -> io::
         return Err(io::Error::last_os_error());
     }
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `sigaction` is plain data, valid when zeroed; the handler is a function of the right type.
-    let done = unsafe {
-        let action = action.assume_init_mut();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
-        libc::sigaction(libc::SIGSEGV, action, std::ptr::null_mut())
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT] {
+        // SAFETY: `sigaction` is plain data, valid when zeroed; the handler is a function of the right type.
+        let done = unsafe {
+            let action = action.assume_init_mut();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
+            libc::sigaction(signal, action, std::ptr::null_mut())
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Calls `handler` when C++'s `new` finds no memory. It must not return.
+pub(super) fn on_failed_new(handler: extern "C" fn()) {
+    unsafe extern "C" {
+        /// `std::set_new_handler` of the C++ library that V8 brings.
+        #[link_name = "_ZSt15set_new_handlerPFvvE"]
+        fn set_new_handler(handler: extern "C" fn()) -> Option<extern "C" fn()>;
+    }
+    // SAFETY: the function stores the handler, which lives as long as the program.
+    unsafe { set_new_handler(handler) };
+}
+
+/// Whether the kernel would refuse so much more memory. May be asked in a signal handler.
+pub(super) fn no_room_for(bytes: usize) -> bool {
+    let (readable, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, wherever the kernel likes, which nobody touches before it is given back.
+    unsafe {
+        let room = libc::mmap(std::ptr::null_mut(), bytes.max(1), readable, anonymous, -1, 0);
+        room == libc::MAP_FAILED || libc::munmap(room, bytes.max(1)) != 0
+    }
 }
 
 /// Writes all of `bytes` to a descriptor, as a signal handler may.

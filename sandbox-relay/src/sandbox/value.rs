@@ -94,11 +94,14 @@ fn unserializable(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
         Some("a function has no JSON form")
     } else if value.is_symbol() {
         Some("a symbol has no JSON form")
-    } else if value.is_big_int() {
-        Some("a BigInt has no JSON form; use Number() or String()")
     } else {
-        None
+        big_int(value)
     }
+}
+
+fn big_int(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
+    let found = value.is_big_int() || value.is_big_int_object();
+    found.then_some("a BigInt has no JSON form; use Number() or String()")
 }
 
 /// Looks for what JSON cannot hold, depth first, and where. It runs only when writing failed, so that it may be slow; it
@@ -113,8 +116,8 @@ fn find_unserializable<'s>(
     let mut levels: Vec<(v8::Local<v8::Object>, v8::Local<v8::Array>, u32, usize)> = Vec::new();
     let mut value = root;
     for _ in 0..MAX_VISITED {
-        if value.is_big_int() {
-            return Some((path, "a BigInt has no JSON form; use Number() or String()"));
+        if let Some(reason) = big_int(value) {
+            return Some((path, reason));
         }
         if let Ok(object) = v8::Local::<v8::Object>::try_from(value)
             && !value.is_function()

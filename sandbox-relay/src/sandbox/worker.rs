@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
 
@@ -38,33 +38,58 @@ const TOUCH: &str = "const touch = {a: [1]};\nreturn touch;";
 static PARSING: AtomicBool = AtomicBool::new(false);
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
+static OUT_OF_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+/// The limit of this execution; 0 before it begins.
+static MEMORY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// What has to be in place before a process becomes a worker; a fork inherits it.
 ///
 /// # Errors
 /// The kernel refuses the signal handler.
 pub(super) fn prepare_process() -> std::io::Result<()> {
-    let mut frame = Vec::new();
-    let failed = message::Failed {
-        hint: "use fewer nested brackets or operators; build deep values step by step".into(),
-        ..failure(ErrorCode::SyntaxError, "the code nests too deeply to be parsed".into())
+    let prepared = |failed| {
+        let mut frame = Vec::new();
+        super::channel::put_frame(&message::Report { kind: Some(Report::Failed(failed)) }, &mut frame);
+        frame
     };
-    super::channel::put_frame(&message::Report { kind: Some(Report::Failed(failed)) }, &mut frame);
-    NESTED_TOO_DEEP.get_or_init(|| frame);
+    NESTED_TOO_DEEP.get_or_init(|| {
+        prepared(message::Failed {
+            hint: "use fewer nested brackets or operators; build deep values step by step".into(),
+            ..failure(ErrorCode::SyntaxError, "the code nests too deeply to be parsed".into())
+        })
+    });
+    OUT_OF_MEMORY.get_or_init(|| prepared(memory_failure("memory_bytes", "the code used up its memory")));
     bridge::prepare_thread();
     globals::prepare_thread();
-    sys::on_segmentation_fault(overflowed)
+    sys::on_failed_new(no_memory_for_cpp);
+    sys::on_crash(crashed)
 }
 
 /// Runs on a stack of its own, possibly anywhere: it only writes what was prepared. Returning repeats the fault, which
 /// then ends the process as usual.
-extern "C" fn overflowed(_signal: libc::c_int) {
-    if PARSING.load(Ordering::Relaxed)
-        && let Some(frame) = NESTED_TOO_DEEP.get()
-    {
+///
+/// V8, its ICU and the allocator abort where they get no memory and cannot say so. With most of the memory in use, that is
+/// what has happened.
+extern "C" fn crashed(signal: libc::c_int) {
+    let prepared = if signal == libc::SIGSEGV && PARSING.load(Ordering::Relaxed) {
+        NESTED_TOO_DEEP.get()
+    } else if sys::no_room_for(MEMORY_BYTES.load(Ordering::Relaxed) / 2) {
+        OUT_OF_MEMORY.get()
+    } else {
+        None
+    };
+    if let Some(frame) = prepared {
         sys::write_all(SOCKET.load(Ordering::Relaxed), frame);
         sys::exit_now(EXIT_DONE);
     }
+}
+
+/// C++ asked for memory and got none. What it would do next is throw, through frames of ours that know no exceptions.
+extern "C" fn no_memory_for_cpp() {
+    if let Some(frame) = OUT_OF_MEMORY.get() {
+        sys::write_all(SOCKET.load(Ordering::Relaxed), frame);
+    }
+    sys::exit_now(EXIT_DONE);
 }
 
 /// Locks the process, says so, runs the script that comes, reports, and waits for its end.
@@ -103,6 +128,7 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     if globals::seed_random().is_err() {
         sys::exit_now(EXIT_BROKEN);
     }
+    MEMORY_BYTES.store(size(start.memory_bytes), Ordering::Relaxed);
     limit_heap(&mut warm.isolate, size(start.heap_bytes));
     warm.isolate.set_promise_reject_callback(promise_rejected);
     warm.isolate.set_host_import_module_dynamically_callback(refuse_import);
@@ -166,13 +192,28 @@ pub(super) fn fail_output_limit(limit: &str) -> ! {
 /// Lowers the heap's limit from the most that any execution can have to what this one has.
 fn limit_heap(isolate: &mut v8::Isolate, heap_bytes: usize) {
     isolate.add_near_heap_limit_callback(heap_is_full, std::ptr::null_mut());
+    #[expect(unsafe_code, reason = "the callback has no other way to the isolate, which lives as long as the process")]
+    // SAFETY: nothing is done with the pointer but in the callback.
+    let own = Box::leak(Box::new(unsafe { isolate.as_raw_isolate_ptr() }));
     // V8 has no call that sets the limit; taking a callback away sets it.
     isolate.remove_near_heap_limit_callback(heap_is_full, heap_bytes);
-    isolate.add_near_heap_limit_callback(heap_is_full, std::ptr::null_mut());
+    isolate.add_near_heap_limit_callback(heap_is_full, std::ptr::from_mut(own).cast());
     isolate.set_oom_error_handler(out_of_memory);
 }
 
-extern "C" fn heap_is_full(_data: *mut std::ffi::c_void, _current: usize, _initial: usize) -> usize {
+/// V8 asks when the heap is nearly full, and also as a last resort when a buffer outside of it could not be had. That one is
+/// a `RangeError`, once V8 knows that the heap does not grow; what really does not fit ends in [`out_of_memory`].
+extern "C" fn heap_is_full(data: *mut std::ffi::c_void, current: usize, _initial: usize) -> usize {
+    #[expect(unsafe_code, reason = "the callback has no other way to the isolate")]
+    // SAFETY: `limit_heap` gave this pointer, which lives as long as the process; V8 calls on the isolate's thread, and
+    // reading statistics is what it allows here.
+    let used = unsafe {
+        let own = &*data.cast::<v8::UnsafeRawIsolatePtr>();
+        v8::Isolate::from_raw_isolate_ptr(*own).get_heap_statistics().used_heap_size()
+    };
+    if used < current / 4 * 3 {
+        return current;
+    }
     fail_memory_limit("heap_bytes", "the code used up its heap")
 }
 
@@ -184,12 +225,15 @@ extern "C" fn out_of_memory(_location: *const std::ffi::c_char, details: &v8::Oo
 }
 
 pub(super) fn fail_memory_limit(limit: &str, message: &str) -> ! {
-    let failed = message::Failed {
+    end(Report::Failed(memory_failure(limit, message)))
+}
+
+fn memory_failure(limit: &str, message: &str) -> message::Failed {
+    message::Failed {
         limit: limit.into(),
         hint: "keep less at once: work in parts and return a summary".into(),
         ..failure(ErrorCode::MemoryLimit, message.into())
-    };
-    end(Report::Failed(failed))
+    }
 }
 
 fn execute(

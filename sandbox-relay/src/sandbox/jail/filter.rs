@@ -25,6 +25,12 @@ enum Arguments {
     NotExecutable,
     /// The first is zero: this process itself, no other.
     Zero,
+    /// The first is the descriptor of standard error.
+    OnStandardError,
+    /// The third, a signal, is that of an abort.
+    Abort,
+    /// The first, a signal, is that of an abort.
+    OfAbort,
 }
 
 const fn entry(call: libc::c_long, arguments: Arguments) -> Entry {
@@ -81,8 +87,17 @@ const ALLOWED_WITH_JIT: &[Entry] = &[
     entry(libc::SYS_pkey_mprotect, Arguments::Any),
 ];
 
-/// What harmless code tries and gets on without: glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
-const REFUSED: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_open];
+/// What harmless code tries and gets on without.
+const REFUSED: &[Entry] = &[
+    // glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
+    entry(libc::SYS_openat, Arguments::Any),
+    entry(libc::SYS_open, Arguments::Any),
+    // Last words on standard error, which is closed.
+    entry(libc::SYS_write, Arguments::OnStandardError),
+    // The signals of an abort, which goes on to an instruction that ends it; and so do we, in a handler of our own.
+    entry(libc::SYS_tgkill, Arguments::Abort),
+    entry(libc::SYS_rt_sigaction, Arguments::OfAbort),
+];
 
 /// The filter that lets the list through and ends the process at anything else.
 pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
@@ -92,16 +107,22 @@ pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     for Entry { call, arguments } in ALLOWED.iter().chain(more) {
         rules.insert(*call, conditions(arguments)?);
     }
-    for call in REFUSED {
-        rules.insert(*call, Vec::new());
+    // The other filter sees to these. No condition at all would mean: with any arguments.
+    for Entry { call, arguments } in REFUSED {
+        let also = conditions(arguments)?;
+        rules.entry(*call).and_modify(|rules| rules.extend_from_slice(&also)).or_insert(also);
     }
     compile(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
 /// The filter that gives an error number, and leaves everything else to the other one.
 pub(super) fn refused() -> Result<BpfProgram, BackendError> {
-    let rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.unsigned_abs()))
+    let rules = REFUSED.iter().map(|Entry { call, arguments }| Ok((*call, conditions(arguments)?)));
+    compile(
+        rules.collect::<Result<_, BackendError>>()?,
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EACCES.unsigned_abs()),
+    )
 }
 
 fn compile(
@@ -116,11 +137,15 @@ fn compile(
 fn conditions(arguments: &Arguments) -> Result<Vec<SeccompRule>, BackendError> {
     let socket = u64::from(SOCKET.unsigned_abs());
     let executable = u64::from(libc::PROT_EXEC.unsigned_abs());
-    let condition = match arguments {
+    let abort = u64::from(libc::SIGABRT.unsigned_abs());
+    let (argument, compare, value) = match arguments {
         Arguments::Any => return Ok(Vec::new()),
-        Arguments::OnSocket => SeccompCondition::new(0, Width::Dword, Compare::Eq, socket)?,
-        Arguments::NotExecutable => SeccompCondition::new(2, Width::Dword, Compare::MaskedEq(executable), 0)?,
-        Arguments::Zero => SeccompCondition::new(0, Width::Dword, Compare::Eq, 0)?,
+        Arguments::OnSocket => (0, Compare::Eq, socket),
+        Arguments::NotExecutable => (2, Compare::MaskedEq(executable), 0),
+        Arguments::Zero => (0, Compare::Eq, 0),
+        Arguments::OnStandardError => (0, Compare::Eq, 2),
+        Arguments::Abort => (2, Compare::Eq, abort),
+        Arguments::OfAbort => (0, Compare::Eq, abort),
     };
-    Ok(vec![SeccompRule::new(vec![condition])?])
+    Ok(vec![SeccompRule::new(vec![SeccompCondition::new(argument, Width::Dword, compare, value)?])?])
 }

@@ -1,0 +1,472 @@
+//! A relay that lies in every way it can. The host's tools run only for what the host asked, within what it granted, and an
+//! application always learns how its execution ended.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use host_client::{Client, ClientConfig, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, ToolSpec, Tools};
+use relay_proto::wire::message::Payload;
+use relay_proto::{frame, wire};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
+}
+
+/// The fake relay's end of a session, after hello and welcome.
+struct Liar {
+    socket: WebSocketStream<TcpStream>,
+    sequence: u64,
+}
+
+impl Liar {
+    async fn send(&mut self, payload: Payload) {
+        self.sequence += 1;
+        self.send_message(wire::Message { sequence: self.sequence, ..payload.into() }).await;
+    }
+
+    async fn send_message(&mut self, message: wire::Message) {
+        // The host may have ended the session: that is what some tests are about.
+        let _ = self.socket.send(Message::Binary(frame::encode(&message))).await;
+    }
+
+    /// The host's next message, or nothing when it has closed.
+    async fn next(&mut self) -> Option<Payload> {
+        loop {
+            match within(self.socket.next()).await {
+                Some(Ok(Message::Binary(bytes))) => return frame::decode(bytes).unwrap().payload,
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// The id of the execution that the host sends.
+    async fn execution(&mut self) -> String {
+        match self.next().await {
+            Some(Payload::Execute(execute)) => execute.execution_id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn result(&mut self) -> wire::ToolResult {
+        match self.next().await {
+            Some(Payload::ToolResult(result)) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn call(&mut self, id: &str, execution: &str, tool: &str, arguments: &str) {
+        self.send(call(id, execution, tool, arguments)).await;
+    }
+
+    async fn end(&mut self, execution: &str) {
+        let data = b"\"done\"".as_slice().into();
+        self.send(Payload::Result(wire::Result { data, execution_id: execution.into(), ..Default::default() })).await;
+    }
+
+    /// Waits until the host has closed.
+    async fn closed(&mut self) {
+        while self.next().await.is_some() {}
+    }
+}
+
+fn call(id: &str, execution: &str, tool: &str, arguments: &str) -> Payload {
+    Payload::ToolCall(wire::ToolCall {
+        id: id.into(),
+        tool: tool.into(),
+        arguments: arguments.as_bytes().to_vec().into(),
+        execution_id: execution.into(),
+        remaining_ms: 60_000,
+    })
+}
+
+fn welcome() -> wire::Welcome {
+    wire::Welcome {
+        protocol_version: 1,
+        features: vec!["renew".into()],
+        limits: [("tool_calls".to_owned(), 5), ("tool_calls_in_flight".to_owned(), 2)].into(),
+        ..Default::default()
+    }
+}
+
+/// A client of a fake relay that welcomes it like this, and the relay's end.
+async fn session(
+    welcome: wire::Welcome,
+    configure: impl FnOnce(&mut ClientConfig),
+) -> (Client, Liar, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
+    configure(&mut config);
+    let relay = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        let mut liar = Liar { socket, sequence: 0 };
+        assert!(matches!(liar.next().await, Some(Payload::Hello(_))));
+        liar.send(Payload::Welcome(welcome)).await;
+        liar
+    });
+    let runs = Arc::new(AtomicUsize::new(0));
+    let client = within(Client::connect(config, tools(&runs))).await.unwrap();
+    (client, within(relay).await.unwrap(), runs)
+}
+
+async fn usual() -> (Client, Liar, Arc<AtomicUsize>) {
+    session(welcome(), |_| {}).await
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Pay {
+    #[serde(rename = "amount")]
+    _amount: u32,
+}
+
+/// `bank.pay` counts its runs; `bank.wait` never ends.
+fn tools(runs: &Arc<AtomicUsize>) -> Tools {
+    let mut tools = Tools::new();
+    let counted = Arc::clone(runs);
+    tools
+        .add("bank.pay", "Pays", move |_: Pay| {
+            let run = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            async move { Ok::<_, ToolError>(run) }
+        })
+        .unwrap();
+    let counted = Arc::clone(runs);
+    let wait = ToolSpec::new("bank.wait", "Waits", json!(true));
+    tools
+        .add_with(wait, move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        })
+        .unwrap();
+    tools
+}
+
+/// How an execution ends beside what the relay does.
+async fn outcome(client: Client, request: ExecuteRequest) -> tokio::task::JoinHandle<Result<(), Error>> {
+    let execution = client.execute(request).await.unwrap();
+    // The client lives as long as the execution.
+    tokio::spawn(async move { execution.await.map(|_| drop(client)) })
+}
+
+fn assert_code(error: &Error, expected: ErrorCode) {
+    assert!(error.code().is_some_and(|code| *code == expected), "{error}");
+}
+
+/// Everything after which a host has nothing more to do with a relay.
+#[tokio::test]
+async fn a_relay_that_breaks_its_word_loses_the_session_and_runs_nothing() {
+    let error = |execution: &str| {
+        Payload::Error(wire::Error { error: "x".into(), execution_id: execution.into(), ..Default::default() })
+    };
+    let lies: Vec<(&str, Vec<Payload>)> = vec![
+        ("a call for an execution that never was", vec![call("1", "77", "bank.pay", "{\"amount\":1}")]),
+        ("a call for no execution", vec![call("1", "", "bank.pay", "{\"amount\":1}")]),
+        ("a call without an id", vec![call("", "1", "bank.pay", "{\"amount\":1}")]),
+        ("a call whose id is no number", vec![call("one", "1", "bank.pay", "{\"amount\":1}")]),
+        ("an id with a sign", vec![call("+1", "1", "bank.pay", "{\"amount\":1}")]),
+        ("hello", vec![Payload::Hello(wire::Hello::default())]),
+        ("execute", vec![Payload::Execute(wire::Execute { code: "1".into(), ..Default::default() })]),
+        ("a second welcome", vec![Payload::Welcome(welcome())]),
+        ("a tool result", vec![Payload::ToolResult(wire::ToolResult::default())]),
+        ("a renewal", vec![Payload::Renew(wire::Renew::default())]),
+        ("an answer to no renewal", vec![Payload::Renewed(wire::Renewed::default())]),
+        ("a cancel of nothing", vec![Payload::Cancel(wire::Cancel::default())]),
+        ("a result without an execution", vec![Payload::Result(wire::Result::default())]),
+        ("an error for an execution that cannot be", vec![error("\u{2028}")]),
+        ("the relay's own end", vec![error("")]),
+    ];
+    for (name, payloads) in lies {
+        let (client, mut liar, runs) = usual().await;
+        let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+        liar.execution().await;
+        for payload in payloads {
+            liar.send(payload).await;
+        }
+        let error = within(outcome).await.unwrap().expect_err(name);
+        assert!(error.code().is_some_and(|code| *code == ErrorCode::SessionLost), "{name}: {error}");
+        liar.closed().await;
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "{name}: a tool ran");
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_comes_again_with_something_else_ends_the_session() {
+    for (tool, arguments) in [("bank.pay", "{\"amount\":2}"), ("bank.wait", "{\"amount\":1}")] {
+        let (client, mut liar, runs) = usual().await;
+        let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+        let execution = liar.execution().await;
+        liar.call("1", &execution, "bank.pay", "{\"amount\":1}").await;
+        assert!(liar.result().await.success);
+        liar.call("1", &execution, tool, arguments).await;
+        assert_code(&within(outcome).await.unwrap().unwrap_err(), ErrorCode::SessionLost);
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn messages_out_of_their_order_end_the_session() {
+    for sequence in [0, 1, 3, u64::MAX] {
+        let (client, mut liar, _) = usual().await;
+        let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+        liar.execution().await;
+        liar.send_message(wire::Message { sequence, ..Payload::Ping(wire::Ping::default()).into() }).await;
+        assert_code(&within(outcome).await.unwrap().unwrap_err(), ErrorCode::SessionLost);
+    }
+}
+
+#[tokio::test]
+async fn bytes_of_no_meaning_end_the_session() {
+    let frames = [
+        Message::Text("{}".into()),
+        Message::Binary(vec![0xff; 64].into()),
+        Message::Binary(vec![0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f].into()),
+        // A ping and a pong in one message; sixteen thousand pieces of output for nobody.
+        Message::Binary(vec![0x32, 0x00, 0x3a, 0x00].into()),
+        Message::Binary([vec![0x5a, 0xc0, 0x8c, 0x02], [0x12, 0x00].repeat(17_184)].concat().into()),
+        Message::Close(None),
+    ];
+    for frame in frames {
+        let name = format!("{:.60?}", frame);
+        let (client, mut liar, _) = usual().await;
+        let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+        liar.execution().await;
+        liar.socket.send(frame).await.unwrap();
+        let error = within(outcome).await.unwrap().expect_err(&name);
+        assert!(error.code().is_some_and(|code| *code == ErrorCode::SessionLost), "{name}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_call_runs_once_and_is_answered_alike() {
+    let (client, mut liar, runs) = usual().await;
+    let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+    let execution = liar.execution().await;
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        liar.call("1", &execution, "bank.pay", "{\"amount\":1}").await;
+        answers.push(liar.result().await);
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0] && answer.success));
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    liar.end(&execution).await;
+    within(outcome).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn calls_that_the_execution_may_not_make_fail_alone() {
+    let (client, mut liar, runs) = usual().await;
+    let request = ExecuteRequest::new("return 1").tools(["bank.p*"]);
+    let outcome = outcome(client, request).await;
+    let execution = liar.execution().await;
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let refused = [
+        ("bank.wait", "{}", "UNKNOWN_TOOL"),
+        ("bank.steal", "{}", "UNKNOWN_TOOL"),
+        ("bank.pays", "{}", "UNKNOWN_TOOL"),
+        ("bank.p\u{0}ay", "{}", "UNKNOWN_TOOL"),
+        ("bank", "{}", "INVALID_TOOL_NAME"),
+        ("bank.pay", "{\"amount\":\"much\"}", "INVALID_ARGUMENTS"),
+        ("bank.pay", "{\"amount\":-1}", "INVALID_ARGUMENTS"),
+        ("bank.pay", "{\"amount\":1", "INVALID_ARGUMENTS"),
+        ("bank.pay", "", "INVALID_ARGUMENTS"),
+        ("bank.pay", deep.as_str(), "INVALID_ARGUMENTS"),
+    ];
+    let mut used = 0;
+    for (number, (tool, arguments, code)) in refused.into_iter().enumerate() {
+        liar.call(&(number + 1).to_string(), &execution, tool, arguments).await;
+        let answer = liar.result().await;
+        assert!(!answer.success, "{tool}");
+        // Five calls were granted; those that reached a tool's door count, whatever came of them.
+        let expected = if used < 5 { code } else { answer.code.as_str() };
+        assert_eq!(answer.code, expected, "{tool} {arguments:.40}: {}", answer.error);
+        assert!(matches!(answer.code.as_str(), "TOOL_CALL_LIMIT" | "UNKNOWN_TOOL") || answer.code == code);
+        used += usize::from(answer.code != "UNKNOWN_TOOL" || tool == "bank.pays" || tool.contains('\0'));
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+    liar.end(&execution).await;
+    within(outcome).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn no_more_calls_run_than_were_granted_whatever_the_relay_says() {
+    // A relay that grants itself everything is believed up to the maxima, and no further than what was asked.
+    let limits = [("tool_calls".to_owned(), u64::MAX), ("tool_calls_in_flight".to_owned(), u64::MAX)];
+    let generous = wire::Welcome { limits: limits.into(), ..welcome() };
+    let (client, mut liar, runs) = session(generous, |_| {}).await;
+    let request = ExecuteRequest::new("return 1").limit(LimitName::ToolCalls, 3).limit(LimitName::ToolCallsInFlight, 2);
+    let outcome = outcome(client, request).await;
+    let execution = liar.execution().await;
+    for id in 1..=3 {
+        liar.call(&id.to_string(), &execution, "bank.wait", "{}").await;
+    }
+    let refused = liar.result().await;
+    assert_eq!((refused.id.as_str(), refused.code.as_str()), ("3", "TOOL_CALL_LIMIT"), "two at once");
+    for id in 1..=2_u32 {
+        let cancel = wire::Cancel { execution_id: execution.clone(), call_id: id.to_string(), reason: "x".into() };
+        liar.send(Payload::Cancel(cancel)).await;
+    }
+    liar.call("4", &execution, "bank.pay", "{\"amount\":1}").await;
+    assert!(liar.result().await.success);
+    liar.call("5", &execution, "bank.pay", "{\"amount\":1}").await;
+    assert_eq!(liar.result().await.code, "TOOL_CALL_LIMIT", "three in all");
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+    liar.end(&execution).await;
+    liar.call("6", &execution, "bank.pay", "{\"amount\":1}").await;
+    assert_eq!(liar.result().await.code, "CANCELLED", "after its end");
+    within(outcome).await.unwrap().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn an_execution_ends_for_the_application_even_if_it_never_does_for_the_relay() {
+    let (client, mut liar, _) = session(welcome(), |config| config.queue_timeout = Duration::ZERO).await;
+    let request = ExecuteRequest::new("return 1").limit(LimitName::WallMs, 1);
+    let started = Instant::now();
+    let outcome = outcome(client, request).await;
+    let execution = liar.execution().await;
+    // It answers pings and says nothing else.
+    let Some(Payload::Cancel(cancel)) = tokio::time::timeout(Duration::from_secs(60), liar.socket.next())
+        .await
+        .map(|_| ())
+        .map_or_else(|_| panic!("it waits for ever"), |()| None::<Payload>)
+        .or(next_message(&mut liar).await)
+    else {
+        panic!("no cancel")
+    };
+    assert_eq!(cancel.execution_id, execution);
+    assert_code(&within(outcome).await.unwrap().unwrap_err(), ErrorCode::Timeout);
+    assert!(started.elapsed() >= Duration::from_secs(30), "patience comes on top of the limits");
+}
+
+/// Reads on, answering pings, for as long as it takes.
+async fn next_message(liar: &mut Liar) -> Option<Payload> {
+    tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            match liar.socket.next().await {
+                Some(Ok(Message::Binary(bytes))) => return frame::decode(bytes).unwrap().payload,
+                Some(Ok(_)) => {}
+                _ => return None,
+            }
+        }
+    })
+    .await
+    .expect("it waits for ever")
+}
+
+#[tokio::test]
+async fn a_relay_that_is_silent_is_given_up() {
+    let (client, liar, _) = session(welcome(), |config| config.heartbeat = Duration::from_millis(50)).await;
+    let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+    // It reads nothing, so that it answers no ping.
+    assert_code(&within(outcome).await.unwrap().unwrap_err(), ErrorCode::SessionLost);
+    drop(liar);
+}
+
+#[tokio::test]
+async fn output_without_end_is_kept_within_bounds() {
+    let (client, mut liar, _) = usual().await;
+    let execution = client.execute(ExecuteRequest::new("return 1")).await.unwrap();
+    let id = liar.execution().await;
+    let item = wire::OutputItem { kind: wire::OutputKind::Log.into(), text: "x".repeat(1 << 20) };
+    for _ in 0..24 {
+        let output = wire::Output { execution_id: id.clone(), items: vec![item.clone()] };
+        liar.send(Payload::Output(output)).await;
+    }
+    liar.end(&id).await;
+    let outcome = within(execution).await.unwrap();
+    let bytes: usize = outcome.output.iter().map(|item| item.text.len()).sum();
+    assert!(bytes <= 8 << 20, "{bytes}");
+}
+
+#[tokio::test]
+async fn what_belongs_to_no_execution_of_ours_reaches_nobody() {
+    let (client, mut liar, _) = usual().await;
+    let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
+    let execution = liar.execution().await;
+    liar.end("999").await;
+    liar.send(Payload::Output(wire::Output { execution_id: "999".into(), items: Vec::new() })).await;
+    liar.end(&execution).await;
+    // The second end of the same execution is none.
+    liar.end(&execution).await;
+    within(outcome).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_token_follows_no_redirect() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/ws", listener.local_addr().unwrap());
+    let target = elsewhere.local_addr().unwrap();
+    let redirecting = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 4096];
+        let length = stream.read(&mut request).await.unwrap();
+        assert!(String::from_utf8_lossy(&request[..length]).contains("Bearer the-token"));
+        let answer = format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://{target}/ws\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    });
+    let error = within(Client::connect(ClientConfig::new(url, "the-token"), Tools::new())).await.unwrap_err();
+    assert!(matches!(&error, Error::Refused(reason) if reason.contains("302")), "{error}");
+    within(redirecting).await.unwrap();
+    let followed = tokio::time::timeout(Duration::from_millis(300), elsewhere.accept()).await;
+    assert!(followed.is_err(), "it went where it was sent");
+}
+
+#[tokio::test]
+async fn a_first_message_that_is_no_welcome_is_refused() {
+    let first = [
+        Payload::Ping(wire::Ping::default()).into(),
+        wire::Message { sequence: 2, ..Payload::Welcome(welcome()).into() },
+        wire::Message::default(),
+        Payload::Error(wire::Error { error: "go away".repeat(1_000), ..Default::default() }).into(),
+    ];
+    for message in first {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/ws", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+            let _ = socket.send(Message::Binary(frame::encode(&message))).await;
+            while socket.next().await.is_some_and(|message| message.is_ok()) {}
+        });
+        let error = within(Client::connect(ClientConfig::new(url, "t"), Tools::new())).await.unwrap_err();
+        assert!(matches!(&error, Error::Refused(reason) if reason.len() < 300), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn plain_addresses_are_for_loopback_alone() {
+    for url in ["ws://192.0.2.1/ws", "ws://relay.example/ws", "http://127.0.0.1/ws", "ws:///ws", "127.0.0.1:8080", ""] {
+        let error = within(Client::connect(ClientConfig::new(url, "t"), Tools::new())).await.unwrap_err();
+        assert!(matches!(error, Error::Address { .. }), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn schemas_that_could_run_away_are_refused() {
+    let patterns = ["^(a+)+$", "(?=a)b", "(a)\\1"];
+    for (number, pattern) in patterns.into_iter().enumerate() {
+        let spec = ToolSpec::new("a.b", "", json!({"type": "string", "pattern": pattern}));
+        let added = Tools::new().add_with(spec, |_, _| async { Ok("1".into()) }).is_ok();
+        // The first is slow for engines that go back; ours does not. The others need such an engine.
+        assert_eq!(added, number == 0, "{pattern}");
+    }
+    for schema in [json!({"$ref": "#"}), json!({"$ref": "https://127.0.0.1/x"}), json!({"type": 7})] {
+        let spec = ToolSpec::new("a.b", "", schema.clone());
+        assert!(Tools::new().add_with(spec, |_, _| async { Ok("1".into()) }).is_err(), "{schema}");
+    }
+}
