@@ -253,6 +253,9 @@ impl Client {
         if !self.welcome.features.iter().any(|feature| feature == "renew") {
             return Err(Error::Refused("it cannot renew a session".into()));
         }
+        let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
+        // From here on nothing is waited for until it is sent: whoever stops waiting leaves nothing half done.
+        let room = self.shared.outbound.reserve().await.map_err(|_| over())?;
         let (sender, answer) = oneshot::channel();
         {
             let mut waiting = self.shared.renewal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,9 +264,7 @@ impl Client {
             }
             *waiting = Some(sender);
         }
-        let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
-        let renew = Payload::Renew(wire::Renew { token: token.to_owned() });
-        self.shared.outbound.send(renew).await.map_err(|_| over())?;
+        room.send(Payload::Renew(wire::Renew { token: token.to_owned() }));
         let renewed = answer.await.map_err(|_| over())?;
         match renewed.code.as_str() {
             "" => {
@@ -337,6 +338,7 @@ impl Client {
         };
         let budget = Budget {
             tools: ToolPatterns::new(request.tools.clone()),
+            arguments_bytes: granted(LimitName::ArgumentsBytes),
             tool_calls: granted(LimitName::ToolCalls),
             in_flight: usize::try_from(granted(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
         };

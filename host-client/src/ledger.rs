@@ -46,6 +46,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     pub(crate) tools: ToolPatterns,
+    pub(crate) arguments_bytes: u64,
     pub(crate) tool_calls: u64,
     pub(crate) in_flight: usize,
 }
@@ -165,6 +166,12 @@ impl Ledger {
                 let message = "the call ran before; its answer is not kept any more".to_owned();
                 return Err(Refused::Failed(ErrorCode::OutcomeUnknown, message));
             }
+        }
+        let bytes = call.arguments.len() as u64;
+        if bytes > entry.budget.arguments_bytes {
+            let most = entry.budget.arguments_bytes;
+            let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
+            return Err(Refused::Failed(ErrorCode::ArgumentsLimit, message));
         }
         if let Ok(name) = ToolName::try_from(call.tool.clone())
             && !entry.budget.tools.allow(&name)
@@ -297,8 +304,12 @@ impl Entry {
 mod tests {
     use super::*;
 
+    fn budget(tool_calls: u64, in_flight: usize) -> Budget {
+        Budget { tools: ToolPatterns::default(), arguments_bytes: 100, tool_calls, in_flight }
+    }
+
     fn open(ledger: &Ledger) -> Opened {
-        ledger.open(Budget { tools: ToolPatterns::default(), tool_calls: 3, in_flight: 2 }).unwrap()
+        ledger.open(budget(3, 2)).unwrap()
     }
 
     fn answer(id: u64, result: Vec<u8>) -> wire::ToolResult {
@@ -376,9 +387,6 @@ mod tests {
         ledger.lose("gone");
         let ended = opened.outcome.try_recv().unwrap();
         assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
-        assert_eq!(
-            ledger.open(Budget { tools: ToolPatterns::default(), tool_calls: 1, in_flight: 1 }).err(),
-            Some("gone".to_owned())
-        );
+        assert_eq!(ledger.open(budget(1, 1)).err(), Some("gone".to_owned()));
     }
 }

@@ -1,5 +1,8 @@
 //! Which schemas are taken. A schema comes from a tool's author, who may be anybody, and is evaluated on arguments that come
 //! from a relay: what could make that endless, or only very long, is refused when the tool is registered.
+//!
+//! It is enough to bound how often parts of a schema can be asked about one place of a value, references followed: the
+//! validator remembers what it found where a schema contains itself.
 
 use std::collections::HashMap;
 
@@ -7,96 +10,196 @@ use serde_json::Value;
 
 /// The most bytes of a schema, as JSON.
 const MAX_BYTES: usize = 1 << 20;
-/// How many schemas may have a say on one and the same value, references followed.
-const MAX_AT_ONE_PLACE: u64 = 10_000;
+/// How often parts of a schema may be asked, when every reference is written out once.
+const MAX_COST: u64 = 10_000;
+/// How deeply a schema may nest, when every reference is written out.
+const MAX_DEPTH: usize = 100;
+/// How many regular expressions it may hold.
+const MAX_PATTERNS: usize = 200;
 
 /// Keywords whose schemas are about the value itself, not about something inside of it.
-const IN_PLACE: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"];
+const IN_PLACE: [&str; 9] =
+    ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
+/// Those of them that hold schemas by name.
+const BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// Keywords that hold values, not schemas.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Keywords that hold schemas for references alone.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// What is known of a schema that is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// It contains itself, such as that of a tree.
+    pub(crate) is_recursive: bool,
+}
 
 /// # Errors
 /// Evaluating the schema could take too long, or for ever; the text says why.
-pub(crate) fn check(schema: &Value) -> Result<(), String> {
+pub(crate) fn check(schema: &Value) -> Result<Checked, String> {
     let bytes = schema.to_string().len();
     if bytes > MAX_BYTES {
         return Err(format!("its schema has {bytes} bytes; at most {MAX_BYTES} are taken"));
     }
-    let mut check = Check { root: schema, costs: HashMap::new() };
-    check.everywhere(schema)
+    let mut check = Check { root: schema, costs: HashMap::new(), open: Vec::new(), patterns: 0, is_recursive: false };
+    check.cost(schema, true)?;
+    // Definitions are compiled, asked or not.
+    check.definitions(schema, 0)?;
+    Ok(Checked { is_recursive: check.is_recursive })
 }
 
 struct Check<'a> {
     root: &'a Value,
-    /// What was found for a schema, by its address; nothing while it is being looked at.
-    costs: HashMap<*const Value, Option<u64>>,
+    /// What was found for a schema, by its address.
+    costs: HashMap<*const Value, u64>,
+    /// The schemas around the current one, and whether each is asked about the same value as the one before.
+    open: Vec<(*const Value, bool)>,
+    patterns: usize,
+    is_recursive: bool,
 }
 
 impl<'a> Check<'a> {
-    /// Looks at every schema there is, wherever it stands: anything may be referred to.
-    fn everywhere(&mut self, value: &'a Value) -> Result<(), String> {
+    /// How often parts of this schema are asked, itself included. `in_place`: about the same value as what led here.
+    fn cost(&mut self, schema: &'a Value, in_place: bool) -> Result<u64, String> {
+        let place = std::ptr::from_ref(schema);
+        if let Some(known) = self.costs.get(&place) {
+            return Ok(*known);
+        }
+        if let Some(at) = self.open.iter().position(|(open, _)| *open == place) {
+            let stays = in_place && self.open.iter().skip(at + 1).all(|(_, in_place)| *in_place);
+            self.is_recursive = true;
+            return if stays { Err("its schema refers to itself in a loop".into()) } else { Ok(1) };
+        }
+        if self.open.len() >= MAX_DEPTH {
+            return Err(format!("its schema nests more than {MAX_DEPTH} levels"));
+        }
+        self.open.push((place, in_place));
+        let cost = match schema {
+            Value::Object(members) => self.members(members)?,
+            Value::Array(items) => {
+                let mut cost = 0_u64;
+                for item in items {
+                    cost = cost.saturating_add(self.cost(item, in_place)?);
+                }
+                cost
+            }
+            _ => 0,
+        };
+        self.open.pop();
+        if cost > MAX_COST {
+            return Err(format!("its schema asks more than {MAX_COST} questions, with its references written out"));
+        }
+        self.costs.insert(place, cost);
+        Ok(cost)
+    }
+
+    fn members(&mut self, members: &'a serde_json::Map<String, Value>) -> Result<u64, String> {
+        let mut cost = 1_u64;
+        for (keyword, value) in members {
+            let keyword = keyword.as_str();
+            match value {
+                Value::String(reference) if REFERENCES.contains(&keyword) => {
+                    let target = self.target(reference)?;
+                    cost = cost.saturating_add(self.cost(target, true)?);
+                }
+                Value::String(_) if keyword == "pattern" => self.pattern()?,
+                Value::Object(_) | Value::Array(_) if !DATA.contains(&keyword) && !DEFINITIONS.contains(&keyword) => {
+                    if let ("patternProperties", Value::Object(patterns)) = (keyword, value) {
+                        patterns.iter().try_for_each(|_| self.pattern())?;
+                    }
+                    let in_place = IN_PLACE.contains(&keyword);
+                    match value {
+                        Value::Object(by_name) if BY_NAME.contains(&keyword) => {
+                            for schema in by_name.values() {
+                                cost = cost.saturating_add(self.cost(schema, true)?);
+                            }
+                        }
+                        _ => cost = cost.saturating_add(self.cost(value, in_place)?),
+                    }
+                }
+                _ => {}
+            }
+        }
+        // To know what is left over, everything else is asked once more.
+        let again = ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| members.contains_key(*keyword));
+        Ok(if again { cost.saturating_mul(2) } else { cost })
+    }
+
+    fn pattern(&mut self) -> Result<(), String> {
+        self.patterns += 1;
+        let too_many = self.patterns > MAX_PATTERNS;
+        if too_many { Err(format!("its schema holds more than {MAX_PATTERNS} patterns")) } else { Ok(()) }
+    }
+
+    /// Every definition, wherever it stands; and nothing that gives a part of the schema an address of its own.
+    fn definitions(&mut self, value: &'a Value, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("its schema nests more than {MAX_DEPTH} levels"));
+        }
         match value {
             Value::Object(members) => {
-                self.cost(value)?;
-                members.values().try_for_each(|member| self.everywhere(member))
+                if depth > 0 && members.get("$id").is_some_and(Value::is_string) {
+                    return Err("a part of its schema has an address of its own ($id)".into());
+                }
+                for (keyword, value) in members {
+                    if DEFINITIONS.contains(&keyword.as_str()) {
+                        self.cost(value, false)?;
+                    }
+                    if !DATA.contains(&keyword.as_str()) {
+                        self.definitions(value, depth + 1)?;
+                    }
+                }
+                Ok(())
             }
-            Value::Array(items) => items.iter().try_for_each(|item| self.everywhere(item)),
+            Value::Array(items) => items.iter().try_for_each(|item| self.definitions(item, depth + 1)),
             _ => Ok(()),
         }
     }
 
-    /// How many schemas this one asks about the same value, itself included.
-    fn cost(&mut self, schema: &'a Value) -> Result<u64, String> {
-        let Value::Object(members) = schema else { return Ok(1) };
-        match self.costs.get(&std::ptr::from_ref(schema)) {
-            Some(Some(known)) => return Ok(*known),
-            Some(None) => return Err("its schema refers to itself in a loop".into()),
-            None => {}
-        }
-        self.costs.insert(schema, None);
-        let mut cost = 1_u64;
-        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-            if let Some(reference) = members.get(keyword).and_then(Value::as_str)
-                && let Some(target) = self.target(reference)
-            {
-                cost = cost.saturating_add(self.cost(target)?);
-            }
-        }
-        for (keyword, value) in members.iter().filter(|(keyword, _)| IN_PLACE.contains(&keyword.as_str())) {
-            let parts: Vec<&Value> = match value {
-                Value::Array(schemas) => schemas.iter().collect(),
-                Value::Object(by_name) if keyword == "dependentSchemas" => by_name.values().collect(),
-                schema => vec![schema],
-            };
-            for part in parts {
-                cost = cost.saturating_add(self.cost(part)?);
-            }
-        }
-        if cost > MAX_AT_ONE_PLACE {
-            return Err(format!("its schema asks more than {MAX_AT_ONE_PLACE} questions about one value"));
-        }
-        self.costs.insert(schema, Some(cost));
-        Ok(cost)
-    }
-
-    /// What a reference within this schema points to. Those to elsewhere are refused when the schema is compiled.
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        match reference.strip_prefix('#')? {
+    /// What a reference points to, which has to be within this schema.
+    fn target(&self, reference: &str) -> Result<&'a Value, String> {
+        let inside = || format!("its schema refers to {reference:.80?}; only references into itself (#…) are taken");
+        let fragment = decoded(reference.strip_prefix('#').ok_or_else(inside)?).ok_or_else(inside)?;
+        let target = match fragment.as_str() {
             "" => Some(self.root),
-            pointer if pointer.starts_with('/') => self.root.pointer(&pointer.replace("%25", "%")),
-            anchor => find_anchor(self.root, anchor),
-        }
+            pointer if pointer.starts_with('/') => self.root.pointer(pointer),
+            anchor => find_anchor(self.root, anchor, 0),
+        };
+        target.ok_or_else(|| format!("its schema refers to {reference:.80?}, which is not there"))
     }
 }
 
-fn find_anchor<'a>(value: &'a Value, anchor: &str) -> Option<&'a Value> {
+/// A fragment with its percent-encoding undone.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn find_anchor<'a>(value: &'a Value, anchor: &str, depth: usize) -> Option<&'a Value> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
     match value {
         Value::Object(members) => {
             let is = |keyword: &str| members.get(keyword).and_then(Value::as_str) == Some(anchor);
             if is("$anchor") || is("$dynamicAnchor") {
                 return Some(value);
             }
-            members.values().find_map(|member| find_anchor(member, anchor))
+            members.values().find_map(|member| find_anchor(member, anchor, depth + 1))
         }
-        Value::Array(items) => items.iter().find_map(|item| find_anchor(item, anchor)),
+        Value::Array(items) => items.iter().find_map(|item| find_anchor(item, anchor, depth + 1)),
         _ => None,
     }
 }
@@ -112,28 +215,56 @@ mod tests {
         for looping in [
             json!({"$ref": "#"}),
             json!({"allOf": [{"$ref": "#"}]}),
-            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}),
+            json!({"$defs": {"a": {"$ref": "#/%24defs/a"}}}),
             json!({"not": {"$ref": "#"}}),
+            json!({"dependencies": {"x": {"$ref": "#"}}}),
             json!({"$dynamicAnchor": "x", "if": {"$dynamicRef": "#x"}}),
         ] {
             assert!(check(&looping).is_err_and(|reason| reason.contains("loop")), "{looping}");
         }
+        let recursive = Ok(Checked { is_recursive: true });
         let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
-        assert_eq!(check(&tree), Ok(()));
-        assert_eq!(check(&json!({"not": {"items": {"$ref": "#"}}})), Ok(()));
-        assert_eq!(check(&json!(true)), Ok(()));
+        assert_eq!(check(&tree), recursive);
+        assert_eq!(check(&json!({"not": {"items": {"$ref": "#"}}})), recursive);
+        assert_eq!(check(&json!(true)), Ok(Checked { is_recursive: false }));
+        let shared =
+            json!({"properties": {"a": {"$ref": "#/$defs/p"}, "b": {"$ref": "#/$defs/p"}}, "$defs": {"p": {}}});
+        assert_eq!(check(&shared), Ok(Checked { is_recursive: false }));
     }
 
     #[test]
     fn schemas_that_multiply_are_refused() {
-        let mut definitions = serde_json::Map::new();
-        for level in 0..20 {
-            let next = format!("#/$defs/l{}", level + 1);
-            definitions.insert(format!("l{level}"), json!({"allOf": [{"$ref": next}, {"$ref": next}]}));
+        for (here, there) in [("allOf", "$defs"), ("allOf", "%24defs"), ("prefixItems", "$defs")] {
+            let mut definitions = serde_json::Map::new();
+            for level in 0..20 {
+                let next = json!({"$ref": format!("#/{there}/l{}", level + 1)});
+                definitions.insert(format!("l{level}"), json!({here: [next, next]}));
+            }
+            definitions.insert("l20".into(), json!({"type": "string"}));
+            let schema = json!({"$ref": "#/$defs/l0", "$defs": definitions});
+            assert!(check(&schema).is_err_and(|reason| reason.contains("questions")), "{here} {there}");
         }
-        definitions.insert("l20".into(), json!({"type": "string"}));
-        let schema = json!({"$ref": "#/$defs/l0", "$defs": definitions});
-        assert!(check(&schema).is_err_and(|reason| reason.contains("questions")));
+        let mut left_over = json!({});
+        for _ in 0..20 {
+            left_over = json!({"anyOf": [left_over], "unevaluatedProperties": false});
+        }
+        assert!(check(&left_over).is_err_and(|reason| reason.contains("questions")));
         assert!(check(&json!({"description": "x".repeat(MAX_BYTES)})).is_err());
+    }
+
+    #[test]
+    fn depth_and_addresses_are_refused() {
+        let mut chain = serde_json::Map::new();
+        for level in 0..10_000 {
+            chain.insert(format!("l{level}"), json!({"items": {"$ref": format!("#/$defs/l{}", level + 1)}}));
+        }
+        chain.insert("l10000".into(), json!(true));
+        let schema = json!({"$ref": "#/$defs/l0", "$defs": chain});
+        assert!(check(&schema).is_err_and(|reason| reason.contains("levels")));
+        for elsewhere in ["", "other.json", "json-schema:///#", "https://example.com/x", "#/nowhere", "#%zz"] {
+            assert!(check(&json!({"$ref": elsewhere})).is_err(), "{elsewhere}");
+        }
+        assert!(check(&json!({"items": {"$id": "x", "$ref": "#"}})).is_err());
     }
 }

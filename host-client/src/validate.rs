@@ -4,11 +4,21 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::schema::{self, Checked};
+
 /// How many faults an error names.
 const NAMED_FAULTS: usize = 3;
 
+/// The most values of arguments whose faults are named: naming them asks far more than finding that there are any.
+const MAX_EXPLAINED: usize = 5_000;
+/// The most memory of one regular expression, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
 /// A compiled JSON Schema.
-pub(crate) struct Schema(jsonschema::Validator);
+pub(crate) struct Schema {
+    validator: jsonschema::Validator,
+    is_recursive: bool,
+}
 
 /// Proof that arguments fit their tool's schema.
 pub(crate) struct ValidArguments(Value);
@@ -25,9 +35,11 @@ impl Schema {
     /// # Errors
     /// It is not one; the text says where.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
-        crate::schema::check(schema)?;
-        let compiled = jsonschema::options().with_pattern_options(jsonschema::PatternOptions::regex()).build(schema);
-        compiled.map(Self).map_err(|error| format!("its input schema is not usable: {error}"))
+        let Checked { is_recursive } = schema::check(schema)?;
+        let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
+        let compiled = jsonschema::options().with_pattern_options(patterns).build(schema);
+        let validator = compiled.map_err(|error| format!("its input schema is not usable: {error}"))?;
+        Ok(Self { validator, is_recursive })
     }
 
     /// Checks arguments.
@@ -35,11 +47,15 @@ impl Schema {
     /// # Errors
     /// They do not fit; the text names where, what is expected and what came.
     pub(crate) fn check(&self, arguments: Value) -> Result<ValidArguments, String> {
-        if self.0.is_valid(&arguments) {
+        if self.validator.is_valid(&arguments) {
             return Ok(ValidArguments(arguments));
         }
+        // What the library collects to name faults has no bound of its own.
+        if self.is_recursive || !has_at_most(&arguments, &mut MAX_EXPLAINED.clone()) {
+            return Err("they do not fit its schema".into());
+        }
         let mut message = String::new();
-        for (number, fault) in self.0.iter_errors(&arguments).take(NAMED_FAULTS).enumerate() {
+        for (number, fault) in self.validator.iter_errors(&arguments).take(NAMED_FAULTS).enumerate() {
             let mut path = fault.instance_path().to_string();
             path.truncate(path.floor_char_boundary(200));
             let place = if path.is_empty() { "the arguments".to_owned() } else { path };
@@ -50,6 +66,17 @@ impl Schema {
             let _ = write!(message, "{separator}at {place}: {text}");
         }
         Err(message)
+    }
+}
+
+/// Whether a value consists of no more values than are `left`.
+fn has_at_most(value: &Value, left: &mut usize) -> bool {
+    let Some(less) = left.checked_sub(1) else { return false };
+    *left = less;
+    match value {
+        Value::Array(items) => items.iter().all(|item| has_at_most(item, left)),
+        Value::Object(members) => members.values().all(|member| has_at_most(member, left)),
+        _ => true,
     }
 }
 

@@ -306,7 +306,7 @@ async fn no_more_calls_run_than_were_granted_whatever_the_relay_says() {
     let generous = wire::Welcome { limits: limits.into(), ..welcome() };
     let (client, mut liar, runs) = session(generous, |_| {}).await;
     let request = ExecuteRequest::new("return 1").limit(LimitName::ToolCalls, 3).limit(LimitName::ToolCallsInFlight, 2);
-    let outcome = outcome(client, request).await;
+    let outcome = outcome(client.clone(), request).await;
     let execution = liar.execution().await;
     for id in 1..=3 {
         liar.call(&id.to_string(), &execution, "bank.wait", "{}").await;
@@ -337,14 +337,7 @@ async fn an_execution_ends_for_the_application_even_if_it_never_does_for_the_rel
     let outcome = outcome(client, request).await;
     let execution = liar.execution().await;
     // It answers pings and says nothing else.
-    let Some(Payload::Cancel(cancel)) = tokio::time::timeout(Duration::from_secs(60), liar.socket.next())
-        .await
-        .map(|_| ())
-        .map_or_else(|_| panic!("it waits for ever"), |()| None::<Payload>)
-        .or(next_message(&mut liar).await)
-    else {
-        panic!("no cancel")
-    };
+    let Some(Payload::Cancel(cancel)) = next_message(&mut liar).await else { panic!("no cancel") };
     assert_eq!(cancel.execution_id, execution);
     assert_code(&within(outcome).await.unwrap().unwrap_err(), ErrorCode::Timeout);
     assert!(started.elapsed() >= Duration::from_secs(30), "patience comes on top of the limits");

@@ -67,6 +67,14 @@ pub struct Identity {
     pub expires_in: Duration,
     /// What it may do.
     pub grant: Grant,
+    once: Option<Once>,
+}
+
+/// A token that is good once.
+#[derive(Debug, Clone)]
+struct Once {
+    id: String,
+    expires: SystemTime,
 }
 
 /// What a token allows.
@@ -169,14 +177,26 @@ impl Verifier {
             LimitOverrides::try_from(&claims.limits.unwrap_or_default()).map_err(|error| refuse(&error.to_string()))?;
         // As far ahead as clocks can count.
         let expires = UNIX_EPOCH + Duration::from_secs(claims.exp.saturating_add(LEEWAY_SECONDS).min(u32::MAX.into()));
-        if let Some(used) = &self.used {
-            used.enter(claims.jti.as_deref(), expires).map_err(refuse)?;
-        }
+        let once = self.used.as_ref().map(|_| Once { id: claims.jti.unwrap_or_default(), expires });
         Ok(Identity {
+            once,
             subject: claims.sub.into(),
             expires_in: expires.duration_since(SystemTime::now()).unwrap_or_default(),
             grant: Grant { tools: ToolPatterns::new(claims.tools), limits, jit: claims.jit },
         })
+    }
+
+    /// Takes a token for what it is good for, once everything else is in order. One that is good once is not good any more.
+    ///
+    /// # Errors
+    /// It was used before.
+    pub fn use_up(&self, identity: &Identity) -> Result<(), Unauthenticated> {
+        match (&self.used, &identity.once) {
+            (Some(used), Some(once)) => {
+                used.enter(&once.id, once.expires).map_err(|reason| Unauthenticated(reason.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Keeps the keys of an address fresh; completes never, or at once where there is no address.

@@ -2,8 +2,7 @@
 //! session's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
@@ -18,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
 use crate::auth::Verifier;
-use crate::meter::Abuse;
+use crate::meter::{Abuse, Heard, Metered};
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::session::{Reply, Session};
 use crate::{App, Phase};
@@ -58,50 +57,23 @@ fn close(code: CloseCode, reason: impl Into<String>) -> End {
     End::Close { code, reason: reason.into(), last: None }
 }
 
-/// When the peer was last heard.
-struct Heard {
-    start: Instant,
-    at_ms: AtomicU64,
-    /// When its last message came; pings are none.
-    message_at_ms: AtomicU64,
-}
-
-impl Heard {
-    fn now(&self) {
-        self.at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn message(&self) {
-        self.message_at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
-    }
-
-    fn silence(&self) -> Duration {
-        self.since(&self.at_ms)
-    }
-
-    fn since(&self, at_ms: &AtomicU64) -> Duration {
-        Duration::from_millis(self.elapsed_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
-    }
-}
-
 /// What a connection has beside its socket.
 pub(crate) struct Connection {
     pub(crate) app: Arc<App>,
     pub(crate) session: Session,
     pub(crate) outbound: Outbound,
     pub(crate) queue: OutboundQueue,
+    pub(crate) heard: Arc<Heard>,
 }
 
 /// Serves a connection until it ends; executions of its session end with it.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketStream<S>, connection: Connection) {
-    let Connection { app, mut session, outbound, mut queue } = connection;
+pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: WebSocketStream<Metered<S>>,
+    connection: Connection,
+) {
+    let Connection { app, mut session, outbound, mut queue, heard } = connection;
     let (idle, expired) = (session.idle(), session.expired());
     let phase = app.phase.subscribe();
-    let heard = Heard { start: Instant::now(), at_ms: AtomicU64::new(0), message_at_ms: AtomicU64::new(0) };
     let unused = unused(&session, &heard, app.idle);
     let (mut sink, mut stream) = socket.split();
     let end = tokio::select! {
@@ -125,6 +97,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(socket: WebSocketSt
         End::CloseUnread { code, reason } => {
             let frame = CloseFrame { code, reason: reason.into() };
             let discarded = async {
+                socket.get_mut().stop();
                 // Sending works although reading has failed.
                 if socket.close(Some(frame)).await.is_ok() {
                     discard(socket.get_mut()).await;
@@ -173,7 +146,6 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> End {
     let mut taken = 0_u32;
     while let Some(message) = stream.next().await {
-        heard.now();
         taken += 1;
         // However fast a peer sends: the others on this thread have their turn.
         if taken.is_multiple_of(MESSAGES_IN_A_ROW) {
@@ -223,7 +195,10 @@ fn failed(error: &WebSocketError) -> End {
         WebSocketError::Protocol(_) => (CloseCode::Protocol, "not the WebSocket protocol"),
         WebSocketError::Utf8(_) => (CloseCode::Invalid, "text that is not UTF-8"),
         WebSocketError::Io(error) => match error.get_ref().and_then(|error| error.downcast_ref::<Abuse>()) {
-            Some(abuse) => return End::CloseUnread { code: CloseCode::Policy, reason: abuse.to_string() },
+            Some(abuse) => {
+                let code = if *abuse == Abuse::Length { CloseCode::Protocol } else { CloseCode::Policy };
+                return End::CloseUnread { code, reason: abuse.to_string() };
+            }
             None => return End::Gone,
         },
         _ => return End::Gone,
@@ -237,7 +212,7 @@ fn unused<'a>(session: &Session, heard: &'a Heard, most: Option<Duration>) -> im
     async move {
         let Some(most) = most else { return std::future::pending().await };
         loop {
-            let quiet = heard.since(&heard.message_at_ms);
+            let quiet = heard.quiet();
             if quiet >= most && activity.is_idle() {
                 return;
             }

@@ -229,10 +229,14 @@ pub(crate) async fn run(
                 _ => break cancelled(),
             },
             report = reader.next(), if pending.is_none() && run.writer.has_room() => match report {
-                Ok(report) => match run.report(report, &mut reader, sink) {
-                    Ok(event) => pending = event,
-                    Err(ended) => break ended,
-                },
+                Ok(report) => {
+                    // However much a worker has said at once: the others on this thread have their turn.
+                    tokio::task::coop::consume_budget().await;
+                    match run.report(report, &mut reader, sink) {
+                        Ok(event) => pending = event,
+                        Err(ended) => break ended,
+                    }
+                }
                 Err(error) => break run.lost(&error).await,
             },
         }

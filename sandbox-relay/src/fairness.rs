@@ -50,6 +50,7 @@ struct State {
 struct Subject {
     running: Vec<Running>,
     seen: Instant,
+    looked_at: Instant,
 }
 
 /// An execution, as far as its use of the processor goes.
@@ -58,6 +59,8 @@ struct Running {
     number: u64,
     worker: WorkerHandle,
     used: Duration,
+    /// Between the last two looks.
+    recent: Duration,
     burns: bool,
     stopped: bool,
     /// What it had used when its turn began.
@@ -90,10 +93,21 @@ impl Fairness {
         let number = state.next;
         state.next += 1;
         let used = worker.cpu_time();
-        let running = Running { number, worker: worker.handle(), used, burns: false, stopped: false, turn_began: used };
+        let running = Running {
+            number,
+            worker: worker.handle(),
+            used,
+            recent: Duration::ZERO,
+            burns: false,
+            stopped: false,
+            turn_began: used,
+        };
         let now = Instant::now();
-        let entry =
-            state.subjects.entry(Arc::clone(subject)).or_insert_with(|| Subject { running: Vec::new(), seen: now });
+        let entry = state.subjects.entry(Arc::clone(subject)).or_insert_with(|| Subject {
+            running: Vec::new(),
+            seen: now,
+            looked_at: now,
+        });
         entry.running.push(running);
         entry.seen = now;
         if state.asleep && state.is_contended(self.shared.share) {
@@ -186,13 +200,24 @@ impl Subject {
     /// Lets those that burn and have used least go on, and stops the others that burn. What waits for a tool uses nothing
     /// and is left alone; what has been stopped still wants to burn.
     fn look(&mut self, share: usize) {
+        let mut together = Duration::ZERO;
         for running in &mut self.running {
             let used = running.worker.cpu_time();
             if !running.stopped {
-                running.burns = used.saturating_sub(running.used) >= BURNING;
+                running.recent = used.saturating_sub(running.used);
+                running.burns = running.recent >= BURNING;
+                together += running.recent;
             }
             running.used = used;
         }
+        // Many that burn a little are as much in the way as few that burn all the time.
+        let most = self.looked_at.elapsed() * u32::try_from(share).unwrap_or(u32::MAX);
+        if together > most {
+            for running in self.running.iter_mut().filter(|running| running.recent >= BURNING / 10) {
+                running.burns = true;
+            }
+        }
+        self.looked_at = Instant::now();
         let mut burning: Vec<_> = self.running.iter_mut().filter(|running| running.burns).collect();
         burning.sort_by_key(|running| {
             let in_turn = !running.stopped && running.used.saturating_sub(running.turn_began) < TURN;

@@ -5,9 +5,11 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use relay_proto::frame::MAX_FRAME_BYTES;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
@@ -17,12 +19,12 @@ const CONTROL_FRAMES: u32 = 200;
 const CONTROL_PERIOD: Duration = Duration::from_secs(10);
 /// In how many frames one message may come.
 const MAX_FRAGMENTS: u32 = 4_096;
+/// The longest payload of a control frame.
+const MAX_CONTROL_BYTES: u64 = 125;
 /// How long one message may be on its way, from its first byte to its last.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(60);
 /// Up to here, a message on its way is not counted against its subject.
 const FREE_BYTES: usize = 64 << 10;
-/// How much is reserved at a time beyond that.
-const STEP_BYTES: usize = 256 << 10;
 
 /// What a peer must not do although the protocol of WebSockets allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +35,8 @@ pub(crate) enum Abuse {
     Fragments,
     #[error("a message took too long to arrive")]
     Slow,
+    #[error("a length is not written as the protocol has it")]
+    Length,
 }
 
 /// Follows the bytes of a peer from frame to frame.
@@ -42,9 +46,11 @@ pub(crate) struct Meter {
     control_frames: u32,
     period_began: Instant,
     fragments: u32,
-    /// The bytes of the message that is on its way, so far.
-    message_bytes: usize,
+    /// How much the message that is on its way may come to hold.
+    needs: usize,
     in_message: bool,
+    /// How many messages came to their end.
+    ended: u64,
 }
 
 #[derive(Debug)]
@@ -52,7 +58,7 @@ enum State {
     /// In the head of a frame: at most two bytes, eight of an extended length, four of a mask.
     Head { bytes: [u8; 14], have: usize },
     /// In its payload.
-    Payload { left: u64, ends_message: bool, is_control: bool },
+    Payload { left: u64, ends_message: bool },
 }
 
 const NEW_HEAD: State = State::Head { bytes: [0; 14], have: 0 };
@@ -64,8 +70,9 @@ impl Meter {
             control_frames: 0,
             period_began: now,
             fragments: 0,
-            message_bytes: 0,
+            needs: 0,
             in_message: false,
+            ended: 0,
         }
     }
 
@@ -87,12 +94,9 @@ impl Meter {
                         self.frame(&head[..have], now)?;
                     }
                 }
-                State::Payload { left, is_control, .. } => {
+                State::Payload { left, .. } => {
                     let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= taken as u64;
-                    if !*is_control {
-                        self.message_bytes += taken;
-                    }
                     bytes = &bytes[taken..];
                     self.end_of_payload();
                 }
@@ -101,24 +105,32 @@ impl Meter {
         Ok(())
     }
 
-    /// How much of a message is here that is not whole yet; nothing where none is on its way.
-    pub(crate) fn pending(&self) -> Option<usize> {
-        let in_data = match &self.state {
+    /// How much a message that is not whole yet may come to hold; nothing where none is on its way.
+    fn needs(&self) -> Option<usize> {
+        let in_frame = match &self.state {
             State::Head { have, .. } => *have > 0,
             State::Payload { .. } => true,
         };
-        (self.in_message || in_data).then_some(self.message_bytes)
+        (self.in_message || in_frame).then_some(self.needs)
     }
 
     fn frame(&mut self, head: &[u8], now: Instant) -> Result<(), Abuse> {
         let (first, second) = (head[0], head[1]);
-        let length = match second & 0x7f {
-            126 => u64::from(u16::from_be_bytes([head[2], head[3]])),
-            127 => u64::from_be_bytes(std::array::from_fn(|at| head[2 + at])),
-            short => u64::from(short),
+        let (length, shortest, longest) = match second & 0x7f {
+            126 => (u64::from(u16::from_be_bytes([head[2], head[3]])), 126, u64::MAX),
+            127 => (u64::from_be_bytes(std::array::from_fn(|at| head[2 + at])), 1 << 16, u64::MAX >> 1),
+            short => (u64::from(short), 0, u64::MAX),
         };
+        // The library does not mind.
+        if !(shortest..=longest).contains(&length) {
+            return Err(Abuse::Length);
+        }
         let (ends, is_control) = (first & 0x80 != 0, first & 0x08 != 0);
         if is_control {
+            // The library would read all of a longer one before it refuses it.
+            if !ends || length > MAX_CONTROL_BYTES {
+                return Err(Abuse::Length);
+            }
             if now.duration_since(self.period_began) > CONTROL_PERIOD {
                 (self.period_began, self.control_frames) = (now, 0);
             }
@@ -132,8 +144,11 @@ impl Meter {
             if self.fragments > MAX_FRAGMENTS {
                 return Err(Abuse::Fragments);
             }
+            // Nobody knows how much follows the first fragment of several.
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            self.needs = if ends && self.fragments == 1 { length.min(MAX_FRAME_BYTES) } else { MAX_FRAME_BYTES };
         }
-        self.state = State::Payload { left: length, ends_message: ends && !is_control, is_control };
+        self.state = State::Payload { left: length, ends_message: ends && !is_control };
         self.end_of_payload();
         Ok(())
     }
@@ -142,7 +157,8 @@ impl Meter {
         if let State::Payload { left: 0, ends_message, .. } = self.state {
             self.state = NEW_HEAD;
             if ends_message {
-                (self.fragments, self.message_bytes, self.in_message) = (0, 0, false);
+                (self.fragments, self.needs, self.in_message) = (0, 0, false);
+                self.ended += 1;
             }
         }
     }
@@ -166,40 +182,103 @@ pub(crate) struct Metered<S> {
     meter: Meter,
     /// What all connections of a subject may hold of messages that are not whole yet.
     budget: Arc<Semaphore>,
-    held: Vec<OwnedSemaphorePermit>,
+    held: Option<OwnedSemaphorePermit>,
     waiting: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>>,
     /// Set while a message is on its way.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// The message that `held` and `deadline` are for.
+    current: u64,
+    /// Nothing is counted any more: what comes is thrown away.
+    is_over: bool,
+    heard: Arc<Heard>,
+}
+
+/// When the peer was last heard.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    start: Instant,
+    at_ms: AtomicU64,
+    /// When its last message came; pings are none.
+    message_at_ms: AtomicU64,
+}
+
+impl Heard {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), at_ms: AtomicU64::new(0), message_at_ms: AtomicU64::new(0) })
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What the peer sends is not read for now, so that its silence is none.
+    fn waits(&self) {
+        self.at_ms.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Something came.
+    fn now(&self) {
+        self.at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+    }
+
+    /// A message came.
+    pub(crate) fn message(&self) {
+        self.message_at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
+    }
+
+    /// For how long nothing came.
+    pub(crate) fn silence(&self) -> Duration {
+        self.since(&self.at_ms)
+    }
+
+    /// For how long no message came.
+    pub(crate) fn quiet(&self) -> Duration {
+        self.since(&self.message_at_ms)
+    }
+
+    fn since(&self, at_ms: &AtomicU64) -> Duration {
+        Duration::from_millis(self.elapsed_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
+    }
 }
 
 impl<S> Metered<S> {
     /// Meters what comes after the HTTP upgrade; `read_ahead` of it has come already.
-    pub(crate) fn new(stream: S, read_ahead: &[u8], budget: Arc<Semaphore>) -> Result<Self, Abuse> {
+    pub(crate) fn new(stream: S, read_ahead: &[u8], budget: Arc<Semaphore>, heard: Arc<Heard>) -> Result<Self, Abuse> {
         let mut meter = Meter::new(Instant::now());
         meter.take(read_ahead, Instant::now())?;
-        Ok(Self { stream, meter, budget, held: Vec::new(), waiting: None, deadline: None })
+        let (held, waiting, deadline, current, is_over) = (None, None, None, 0, false);
+        Ok(Self { stream, meter, budget, held, waiting, deadline, current, is_over, heard })
+    }
+
+    /// Counts no more and holds nothing: what still comes is only read to see the closing through.
+    pub(crate) fn stop(&mut self) {
+        self.is_over = true;
+        (self.held, self.waiting, self.deadline) = (None, None, None);
     }
 
     /// Waits for room, and for no longer than a message may take.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(pending) = self.meter.pending() else {
-            self.held.clear();
-            self.deadline = None;
-            return Poll::Ready(Ok(()));
-        };
+        let needs = self.meter.needs();
+        if needs.is_none() || self.current != self.meter.ended {
+            self.current = self.meter.ended;
+            (self.held, self.waiting, self.deadline) = (None, None, None);
+        }
+        let Some(needs) = needs else { return Poll::Ready(Ok(())) };
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(MESSAGE_WITHIN)));
         if deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::Error::other(Abuse::Slow)));
         }
-        while pending > FREE_BYTES + self.held.len() * STEP_BYTES {
+        // All of it at once: who waits holds nothing, so that somebody always gets on.
+        if needs > FREE_BYTES && self.held.is_none() {
             let waiting = self.waiting.get_or_insert_with(|| {
-                let step = Arc::clone(&self.budget).acquire_many_owned(u32::try_from(STEP_BYTES).unwrap_or(u32::MAX));
-                Box::pin(async move { step.await.ok() })
+                let room = Arc::clone(&self.budget).acquire_many_owned(u32::try_from(needs).unwrap_or(u32::MAX));
+                Box::pin(async move { room.await.ok() })
             });
-            let permit = ready!(waiting.as_mut().poll(cx));
-            self.waiting = None;
+            self.heard.waits();
             // The budget is never closed.
-            self.held.extend(permit);
+            self.held = ready!(waiting.as_mut().poll(cx));
+            self.waiting = None;
+            self.heard.now();
         }
         Poll::Ready(Ok(()))
     }
@@ -207,9 +286,13 @@ impl<S> Metered<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.is_over {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
         ready!(self.poll_room(cx))?;
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.heard.now();
         let new = &buffer.filled()[before..];
         self.meter.take(new, Instant::now()).map_err(io::Error::other)?;
         Poll::Ready(Ok(()))
@@ -240,6 +323,10 @@ mod tests {
         let mut bytes = vec![first];
         match u8::try_from(payload) {
             Ok(short) if short < 126 => bytes.push(0x80 | short),
+            _ if payload < 65_536 => {
+                bytes.push(0x80 | 126);
+                bytes.extend(u16::try_from(payload).unwrap().to_be_bytes());
+            }
             _ => {
                 bytes.extend([0xff]);
                 bytes.extend((payload as u64).to_be_bytes());
@@ -261,9 +348,11 @@ mod tests {
             for chunk in bytes.chunks(size) {
                 meter.take(chunk, now).unwrap();
             }
-            assert_eq!(meter.pending(), Some(70_010), "the message has not ended");
+            assert_eq!(meter.needs(), Some(MAX_FRAME_BYTES), "the message has not ended");
             meter.take(&frame(0x80, 0), now).unwrap();
-            assert_eq!(meter.pending(), None);
+            assert_eq!((meter.needs(), meter.ended), (None, 1));
+            meter.take(&frame(0x82, 100_000)[..20], now).unwrap();
+            assert_eq!(meter.needs(), Some(100_000));
         }
     }
 
@@ -277,6 +366,10 @@ mod tests {
         }
         assert_eq!(meter.take(&ping, now), Err(Abuse::ControlFrames));
         assert_eq!(Meter::new(now).take(&ping.repeat(3), now), Ok(()));
+        // The library would read all of these before it refuses them.
+        for long in [frame(0x89, 126), frame(0x09, 1)] {
+            assert_eq!(Meter::new(now).take(&long, now), Err(Abuse::Length));
+        }
         let mut meter = Meter::new(now);
         meter.take(&frame(0x02, 1), now).unwrap();
         let more = frame(0x00, 0).repeat(MAX_FRAGMENTS as usize);

@@ -122,7 +122,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     announce(address)?;
     tracing::info!(%address, threads, executions = running, "serving");
     if rustix::process::getpid() == Pid::INIT {
-        tokio::spawn(reap_orphans());
+        tokio::spawn(reap_orphans(Arc::clone(&app)));
     }
     if let Some(certificate) = certificate {
         tokio::spawn(certificate.keep_fresh());
@@ -220,7 +220,7 @@ async fn all_sessions_ended(app: &App) {
 
 /// As process 1, this process inherits whatever loses its parent. Only what nobody here waits for is reaped, each process
 /// by its own descriptor: workers are reaped by whoever keeps them.
-async fn reap_orphans() {
+async fn reap_orphans(app: Arc<App>) {
     let mut seen_before = HashSet::new();
     let mut tick = tokio::time::interval(Duration::from_secs(5));
     loop {
@@ -229,6 +229,8 @@ async fn reap_orphans() {
         let ended = ended_children();
         for pid in ended.intersection(&seen_before) {
             if let Some(pid) = Pid::from_raw(*pid)
+                && !app.pool.owns(pid)
+                && !app.jit_pool.as_ref().is_some_and(|pool| pool.owns(pid))
                 && let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             {
                 let _ = rustix::process::waitid(

@@ -30,9 +30,9 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use crate::App;
 use crate::Phase;
 use crate::admission::SessionNumber;
-use crate::auth::Identity;
+use crate::auth::{Identity, Unauthenticated};
 use crate::connection::{self, Connection};
-use crate::meter::Metered;
+use crate::meter::{Heard, Metered};
 use crate::outbound::outbound;
 use crate::session::Session;
 use crate::subject::SubjectPermit;
@@ -83,9 +83,7 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
     let identity = match app.verifier.verify(authorization).await {
         Ok(identity) => identity,
         Err(error) => {
-            tracing::info!(reason = %error, "401");
-            let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-            return (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response();
+            return unauthorized(&error);
         }
     };
     let Some(key) = websocket_key(headers) else {
@@ -99,6 +97,9 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
         tracing::info!(subject = &*identity.subject, "429");
         return (StatusCode::TOO_MANY_REQUESTS, "this subject has too many connections\n").into_response();
     };
+    if let Err(error) = app.verifier.use_up(&identity) {
+        return unauthorized(&error);
+    }
     let accept = derive_accept_key(key.as_bytes());
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
@@ -112,6 +113,16 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
         (header::SEC_WEBSOCKET_ACCEPT, accept),
     ];
     (StatusCode::SWITCHING_PROTOCOLS, switch, Body::empty()).into_response()
+}
+
+/// The one answer to every token that is not taken. Why goes to the log, with control characters escaped: parts of it may be
+/// the client's words.
+fn unauthorized(error: &Unauthenticated) -> Response {
+    let mut reason = error.to_string();
+    reason.truncate(reason.floor_char_boundary(200));
+    tracing::info!(?reason, "401");
+    let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response()
 }
 
 /// The key of a well-formed upgrade request.
@@ -140,11 +151,13 @@ async fn serve_websocket(
     let _guard = SessionGuard(Arc::clone(&app));
     tracing::info!(session = number.0, subject = &*identity.subject, "connected");
     let config = Some(connection::websocket_config());
-    let Ok(socket) = Metered::new(socket, &read_ahead, Arc::clone(&subject.budgets.incoming)) else { return };
+    let heard = Heard::new();
+    let budget = Arc::clone(&subject.budgets.incoming);
+    let Ok(socket) = Metered::new(socket, &read_ahead, budget, Arc::clone(&heard)) else { return };
     let socket = WebSocketStream::from_partially_read(socket, read_ahead, Role::Server, config).await;
     let (outbound, queue) = outbound();
     let session = Session::new(Arc::clone(&app), number, identity, subject, outbound.clone());
-    connection::serve(socket, Connection { app, session, outbound, queue }).await;
+    connection::serve(socket, Connection { app, session, outbound, queue, heard }).await;
     tracing::info!(session = number.0, "disconnected");
 }
 
@@ -258,7 +271,9 @@ async fn serve_http(socket: Counted, routes: Router, handshake: Duration) {
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(handshake).max_buf_size(MAX_HEAD_BYTES).max_headers(64);
     // A client that breaks HTTP has been answered as far as it can be.
-    let _ = http.serve_connection(TokioIo::new(socket), service).with_upgrades().await;
+    let served = http.serve_connection(TokioIo::new(socket), service).with_upgrades();
+    // Until the upgrade, or for ever: nobody keeps a place by asking for `/health` again and again, or by not reading.
+    let _ = tokio::time::timeout(handshake * 3, served).await;
 }
 
 /// How connections are accepted.

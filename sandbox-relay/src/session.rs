@@ -30,6 +30,9 @@ const REMEMBERED_EXECUTIONS: usize = 1_024;
 const MAX_LIVE_EXECUTIONS: usize = 512;
 /// How many bytes of source and input they may hold.
 const SESSION_SOURCE_BYTES: usize = 32 << 20;
+/// How many patterns an execution's tools are given by, and the most bytes of one.
+const MAX_PATTERNS: usize = 256;
+const MAX_PATTERN_BYTES: usize = 256;
 /// The most bytes of a host's words on a failed call.
 const MAX_FAILURE_BYTES: usize = 8 << 10;
 
@@ -134,8 +137,25 @@ impl State {
     }
 }
 
-/// The tools that a host announced, by server.
-type Tools = HashMap<String, HashSet<String>>;
+/// The tools that a host announced.
+#[derive(Default)]
+struct Tools {
+    by_server: HashMap<String, HashSet<String>>,
+    /// The servers' names, for an error.
+    servers: String,
+}
+
+impl Tools {
+    /// How many servers an error names.
+    const NAMED: usize = 20;
+
+    fn name_servers(&mut self) {
+        let mut servers: Vec<_> = self.by_server.keys().map(String::as_str).collect();
+        servers.sort_unstable();
+        servers.truncate(Self::NAMED);
+        self.servers = servers.join(", ");
+    }
+}
 
 impl Session {
     /// A session for whoever showed a token.
@@ -193,7 +213,10 @@ impl Session {
                 None => Ok(None),
                 Some(refusal) => self.faults.count().map(|()| now(refusal)),
             },
-            (Payload::Renew(renew), Mode::Full) => Ok(Some(Reply::Renewal(renew.token))),
+            (Payload::Renew(renew), Mode::Full) => {
+                // A host renews now and then; whoever does nothing else is at fault.
+                self.faults.count().map(|()| Some(Reply::Renewal(renew.token)))
+            }
             (Payload::ToolResult(result), mode) => self.tool_result(result, mode).map(|()| None),
             (Payload::Error(error), Mode::Basic) => self.failed_call(error).map(|()| None),
             (Payload::Cancel(cancel), Mode::Full) => {
@@ -248,12 +271,16 @@ impl Session {
         let identity = match verified {
             Ok(identity) => identity,
             Err(reason) => {
-                tracing::info!(session = shared.number.0, %reason, "a renewal was refused");
+                tracing::info!(session = shared.number.0, reason = short(&reason.to_string()), "a renewal was refused");
                 return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
             }
         };
         if identity.subject != shared.subject {
             return refuse(ErrorCode::PermissionDenied, "the token is of another subject");
+        }
+        if let Err(reason) = shared.app.verifier.use_up(&identity) {
+            tracing::info!(session = shared.number.0, %reason, "a renewal was refused");
+            return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
         }
         let grant = SessionGrant::new(&shared.app, identity.grant);
         let (limits, warnings) = (grant.limits.to_wire(), grant.warnings());
@@ -267,12 +294,13 @@ impl Session {
         if hello.protocol_version == 0 {
             return Err(Violation("hello names no protocol version".into()));
         }
-        let mut tools = Tools::new();
+        let mut tools = Tools::default();
         for tool in hello.tools {
             let name =
                 ToolName::try_from(tool.name).map_err(|error| Violation(format!("hello names a tool: {error}")))?;
-            tools.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
+            tools.by_server.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
         }
+        tools.name_servers();
         // Hello is the first message, so nothing was set before.
         self.shared.tools.get_or_init(|| tools);
         let shared = &self.shared;
@@ -304,6 +332,12 @@ impl Session {
         };
         let grant = self.shared.grant();
         let only = (mode == Mode::Full && !execute.remote_tools.is_empty()).then(|| execute.remote_tools.clone());
+        if let Some(patterns) = &only
+            && (patterns.len() > MAX_PATTERNS || patterns.iter().any(|it| it.len() > MAX_PATTERN_BYTES))
+        {
+            let message = format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one");
+            return refuse(ErrorCode::InvalidInput, message);
+        }
         let (request, warnings) = match self.request(execute, mode, &grant) {
             Ok(request) => request,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jsonwebtoken::jwk::JwkSet;
+use jsonwebtoken::jwk::{JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use zeroize::Zeroizing;
 
@@ -141,17 +141,20 @@ pub(super) fn key_set(json: &[u8]) -> Result<Keys, KeyError> {
     let set: JwkSet = serde_json::from_slice(json).map_err(|error| KeyError::Jwks(error.to_string()))?;
     let mut keys = BTreeMap::new();
     for jwk in &set.keys {
-        let id = jwk.common.key_id.clone().ok_or_else(|| wrong("a key has no \"kid\""))?;
         let algorithm = jwk.common.key_algorithm.and_then(|it| it.to_string().parse().ok());
-        let algorithm = algorithm.ok_or_else(|| wrong("a key has no \"alg\""))?;
-        if !matches!(algorithm, Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA) {
-            return Err(wrong("the keys have to be for RS256, ES256 or EdDSA"));
+        let is_for_signatures = !matches!(&jwk.common.public_key_use, Some(it) if *it != PublicKeyUse::Signature);
+        // A set may hold keys for other things, such as encryption.
+        if let Some(id) = jwk.common.key_id.clone()
+            && let Some(algorithm @ (Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA)) = algorithm
+            && is_for_signatures
+            && let Ok(key) = DecodingKey::from_jwk(jwk)
+        {
+            keys.insert(id, (key, algorithm));
         }
-        let key = DecodingKey::from_jwk(jwk).map_err(|error| KeyError::Jwks(error.to_string()))?;
-        keys.insert(id, (key, algorithm));
     }
-    // One family: a key of one kind is never tried with another kind's algorithm.
-    let Some((_, first)) = keys.values().next() else { return Err(wrong("it holds no key")) };
+    let Some((_, first)) = keys.values().next() else {
+        return Err(wrong("it holds no key with a kid for RS256, ES256 or EdDSA"));
+    };
     let first = *first;
     if keys.values().any(|(_, algorithm)| *algorithm != first) {
         return Err(wrong("its keys are of more than one algorithm"));

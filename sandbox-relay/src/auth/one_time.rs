@@ -24,8 +24,10 @@ impl UsedTokens {
     ///
     /// # Errors
     /// It was used before, or cannot be told from others.
-    pub(super) fn enter(&self, id: Option<&str>, expires: SystemTime) -> Result<(), &'static str> {
-        let id = id.filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES).ok_or("the token has no usable jti")?;
+    pub(super) fn enter(&self, id: &str, expires: SystemTime) -> Result<(), &'static str> {
+        if id.is_empty() || id.len() > MAX_ID_BYTES {
+            return Err("the token has no usable jti");
+        }
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = SystemTime::now();
         while let Some((expiry, _)) = used.by_expiry.first()
@@ -68,12 +70,12 @@ mod tests {
     fn a_token_is_good_once_and_forgotten_when_it_has_expired() {
         let used = UsedTokens::default();
         let later = SystemTime::now() + Duration::from_secs(60);
-        assert_eq!(used.enter(Some("a"), later), Ok(()));
-        assert!(used.enter(Some("a"), later).is_err());
-        assert!(used.enter(None, later).is_err() && used.enter(Some(""), later).is_err());
-        assert!(used.enter(Some(&"x".repeat(MAX_ID_BYTES + 1)), later).is_err());
-        assert_eq!(used.enter(Some("old"), SystemTime::now() - Duration::from_secs(1)), Ok(()));
-        assert_eq!(used.enter(Some("b"), later), Ok(()));
+        assert_eq!(used.enter("a", later), Ok(()));
+        assert!(used.enter("a", later).is_err());
+        assert!(used.enter("", later).is_err());
+        assert!(used.enter(&"x".repeat(MAX_ID_BYTES + 1), later).is_err());
+        assert_eq!(used.enter("old", SystemTime::now() - Duration::from_secs(1)), Ok(()));
+        assert_eq!(used.enter("b", later), Ok(()));
         assert_eq!(used.0.lock().unwrap().ids.len(), 2, "the expired one is forgotten");
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Run {
     first_call_deadline: Option<Instant>,
     given_up: Vec<WorkerCall>,
     tool_calls: u64,
+    /// Calls that the worker asked for, those included that were refused here.
+    asked_calls: u64,
     output_bytes: usize,
     output_count: u64,
 }
@@ -88,6 +90,7 @@ impl Run {
             first_call_deadline: None,
             given_up: Vec::new(),
             tool_calls: 0,
+            asked_calls: 0,
             output_bytes: 0,
             output_count: 0,
             worker,
@@ -207,6 +210,11 @@ impl Run {
 
     fn call(&mut self, call: message::Call, sink: &impl EventSink) -> Result<Option<Event>, Ended> {
         let number = WorkerCall(call.call);
+        self.asked_calls += 1;
+        // A worker that is what it should be stops by itself.
+        if self.asked_calls > self.limits.get(LimitName::ToolCalls) {
+            return Err(broken("it sent calls that its limits do not allow"));
+        }
         if self.open.contains_key(&number) || self.open.len() >= self.limits.size(LimitName::ToolCallsInFlight) {
             return Err(broken("it sent calls that its limits do not allow"));
         }

@@ -2,6 +2,7 @@
 //! by its pidfd, so that nobody's exit status is taken by anybody else.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -24,6 +25,8 @@ use super::sys;
 
 /// How long a new worker may take until it is locked and ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// What V8 reserves for compiled code, and more.
+const CODE_BYTES: u64 = 1 << 30;
 /// The pause after a worker could not be made.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
@@ -57,6 +60,8 @@ struct Shared {
     wake: OwnedFd,
     /// Workers that were killed and not yet reaped, with what they hold until then.
     dying: Mutex<Vec<Dying>>,
+    /// The processes that are ours to reap.
+    owned: Mutex<HashSet<Pid>>,
     ready: AtomicUsize,
     stopping: AtomicBool,
     trouble: Mutex<Option<String>>,
@@ -64,6 +69,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Dying {
+    pid: Pid,
     pidfd: Arc<OwnedFd>,
     _held: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -95,19 +101,21 @@ impl Pool {
         let shared = Arc::new(Shared {
             wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             dying: Mutex::default(),
+            owned: Mutex::default(),
             ready: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             trouble: Mutex::default(),
         });
         let args = ProcessArgs {
             heap_bytes: config.maxima.size(LimitName::HeapBytes),
-            memory_bytes: config.maxima.get(LimitName::MemoryBytes),
+            // Code of its own size has to fit too; the relay sets the limit of each execution.
+            memory_bytes: config.maxima.get(LimitName::MemoryBytes) + if config.jit { CODE_BYTES } else { 0 },
             // One second more: the relay's own watch comes first.
             cpu_seconds: config.maxima.get(LimitName::CpuMs).div_ceil(1000) + 1,
             jit: config.jit,
             parent: rustix::process::getpid().as_raw_nonzero().get(),
         };
-        let keeper = Keeper { shared: Arc::clone(&shared), stock: stock_tx, reaping: Vec::new() };
+        let keeper = Keeper { shared: Arc::clone(&shared), jit: config.jit, stock: stock_tx, reaping: Vec::new() };
         let (backend, forks) = (config.backend, config.forks_per_process);
         let keeper = std::thread::Builder::new()
             .name("worker-keeper".into())
@@ -118,6 +126,11 @@ impl Pool {
     /// Whether a worker waits.
     pub(crate) fn is_ready(&self) -> bool {
         self.shared.ready.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a process is a worker of this stock, dead or alive. Until it is reaped here, its number is its own.
+    pub(crate) fn owns(&self, pid: Pid) -> bool {
+        lock(&self.shared.owned).contains(&pid)
     }
 
     /// Takes a worker that is locked and waits for its script. The caller is admitted, so that one will be free.
@@ -157,6 +170,7 @@ pub(crate) struct Worker {
     pidfd: Arc<OwnedFd>,
     socket: Option<UnixStream>,
     held: Option<Box<dyn Any + Send + Sync>>,
+    jit: bool,
     shared: Arc<Shared>,
 }
 
@@ -181,6 +195,8 @@ impl Worker {
     /// # Errors
     /// The process is gone.
     pub(crate) fn limit_memory(&self, bytes: u64) -> io::Result<()> {
+        // Room for compiled code is reserved from the start, and is not the script's.
+        let bytes = if self.jit { bytes.saturating_add(reserved_memory(self.pid)) } else { bytes };
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
         rustix::process::prlimit(Some(self.pid), Resource::Data, limit)?;
         Ok(())
@@ -214,7 +230,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.kill();
-        lock(&self.shared.dying).push(Dying { pidfd: Arc::clone(&self.pidfd), _held: self.held.take() });
+        lock(&self.shared.dying).push(Dying { pid: self.pid, pidfd: Arc::clone(&self.pidfd), _held: self.held.take() });
         self.shared.wake();
     }
 }
@@ -248,6 +264,7 @@ impl WorkerHandle {
 /// The thread behind the stock.
 struct Keeper {
     shared: Arc<Shared>,
+    jit: bool,
     stock: mpsc::Sender<Worker>,
     reaping: Vec<Dying>,
 }
@@ -300,7 +317,8 @@ impl Keeper {
     fn adopt(&self, newborn: Newborn) -> Worker {
         let Newborn { pid, pidfd, socket } = newborn;
         let shared = Arc::clone(&self.shared);
-        Worker { pid, pidfd: Arc::new(pidfd), socket: Some(socket), held: None, shared }
+        lock(&shared.owned).insert(pid);
+        Worker { pid, pidfd: Arc::new(pidfd), socket: Some(socket), held: None, jit: self.jit, shared }
     }
 
     /// Waits until there is something to do.
@@ -332,13 +350,17 @@ impl Keeper {
         self.reaping.append(&mut lock(&self.shared.dying));
         self.reaping.retain(|dying| {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-            matches!(rustix::process::waitid(WaitId::PidFd(dying.pidfd.as_fd()), options), Ok(None))
+            let is_left = matches!(rustix::process::waitid(WaitId::PidFd(dying.pidfd.as_fd()), options), Ok(None));
+            if !is_left {
+                lock(&self.shared.owned).remove(&dying.pid);
+            }
+            is_left
         });
     }
 
     /// Ends every process that is left and waits for each.
     fn end(self) {
-        let Self { shared, stock, reaping } = self;
+        let Self { shared, stock, reaping, .. } = self;
         // The receiver is still there, with the stock in it: those workers are killed when it is dropped, and die with
         // this thread at the latest.
         drop(stock);
@@ -347,6 +369,14 @@ impl Keeper {
             let _ = rustix::process::waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
         }
     }
+}
+
+/// What a process has of the memory that its limit counts.
+fn reserved_memory(pid: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kib = data.and_then(|data| data.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 /// Waits until a new worker says that it is locked.

@@ -10,6 +10,16 @@ const MAX_BYTES: usize = 16 << 10;
 /// The most bytes of the error's own message in it.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
+/// The text of a call site. Sites are V8's own objects, which no script has ever held; their own `toString` is called, and no
+/// conversion that a script could have a say in.
+fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Array>, index: u32) -> Option<String> {
+    let site: v8::Local<v8::Object> = sites.get_index(scope, index)?.try_into().ok()?;
+    let name = v8::String::new(scope, "toString")?;
+    let write: v8::Local<v8::Function> = site.get(scope, name.into())?.try_into().ok()?;
+    let text: v8::Local<v8::String> = write.call(scope, site.into(), &[])?.try_into().ok()?;
+    Some(text.to_rust_string_lossy(scope))
+}
+
 /// V8 asks for it when a script reads `stack`. `Error.prepareStackTrace` of the script's is not asked any more.
 pub(super) fn prepare<'s>(
     scope: &mut v8::PinScope<'s, '_>,
@@ -27,9 +37,7 @@ pub(super) fn prepare<'s>(
         if frames == MAX_FRAMES || text.len() > MAX_BYTES {
             break;
         }
-        // Sites are V8's own objects, which no script has ever held.
-        let Some(site) = sites.get_index(scope, index).and_then(|site| site.to_string(scope)) else { continue };
-        let site = site.to_rust_string_lossy(scope);
+        let Some(site) = site_text(scope, sites, index) else { continue };
         if site.contains(SCRIPT_NAME) {
             text.push_str("\n    at ");
             text.push_str(&site);

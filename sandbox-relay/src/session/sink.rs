@@ -149,14 +149,11 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
-        let none = Tools::new();
+        let none = Tools::default();
         let tools = self.shared.tools.get().unwrap_or(&none);
-        match tools.get(tool.server()) {
+        match tools.by_server.get(tool.server()) {
             None => {
-                let mut servers: Vec<_> = tools.keys().map(String::as_str).collect();
-                servers.sort_unstable();
-                servers.truncate(20);
-                let message = format!("there is no server {:?}; there are: {}", tool.server(), servers.join(", "));
+                let message = format!("there is no server {:?}; there are: {}", tool.server(), tools.servers);
                 fail(ErrorCode::UnknownServer, message)
             }
             Some(names) if !allowed || !names.contains(tool.tool()) => {

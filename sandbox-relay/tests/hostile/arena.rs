@@ -2,7 +2,6 @@
 //! behind.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +42,21 @@ struct Rest {
 }
 
 impl Arena {
+    /// A relay that has run a little.
     pub(crate) async fn start(arguments: &[&str]) -> Self {
+        let mut arena = Self::start_silent(arguments).await;
+        let client = arena.connect("warm-up", Tools::new()).await;
+        for _ in 0..20 {
+            within(client.run(ExecuteRequest::new("return 1"))).await.unwrap();
+        }
+        drop(client);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        arena.at_rest = arena.rest();
+        arena
+    }
+
+    /// A relay that nobody has spoken to.
+    pub(crate) async fn start_silent(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(binary());
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments).env("RELAY_LOG", "debug");
@@ -54,15 +67,7 @@ impl Arena {
         within(BufReader::new(child.stdout.take().unwrap()).read_line(&mut line)).await.unwrap();
         let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
         let at_rest = Rest { bytes: 0, descriptors: 0, children: 0 };
-        let mut arena = Self { child, address, folder, tokens: std::sync::Mutex::default(), at_rest };
-        let client = arena.connect("warm-up", Tools::new()).await;
-        for _ in 0..20 {
-            within(client.run(ExecuteRequest::new("return 1"))).await.unwrap();
-        }
-        drop(client);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        arena.at_rest = arena.rest();
-        arena
+        Self { child, address, folder, tokens: std::sync::Mutex::default(), at_rest }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -145,11 +150,6 @@ impl Arena {
 
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
-    }
-
-    /// A place for files.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
     }
 }
 

@@ -11,118 +11,143 @@ use seccompiler::{
 /// The number of the worker's only descriptor.
 pub(super) const SOCKET: i32 = 0;
 
-/// A system call and with what arguments it may be made.
+/// A system call and with what arguments it may be made: any of the rules.
 struct Entry {
     call: libc::c_long,
-    arguments: Arguments,
+    /// Without one: with any arguments.
+    rules: &'static [&'static [Argument]],
 }
 
-enum Arguments {
-    Any,
-    /// The first is the worker's socket.
-    OnSocket,
-    /// The third, a protection, does not ask for executable memory.
-    NotExecutable,
-    /// The first is zero: this process itself, no other.
-    Zero,
-    /// The first is the descriptor of standard error.
-    OnStandardError,
-    /// The third, a signal, is that of an abort.
-    Abort,
-    /// The first, a signal, is that of an abort.
-    OfAbort,
+/// What one argument has to be: its bits under the mask. All arguments that matter have 32 bits.
+struct Argument {
+    place: u8,
+    mask: u32,
+    value: u32,
 }
 
-const fn entry(call: libc::c_long, arguments: Arguments) -> Entry {
-    Entry { call, arguments }
+const ALL: u32 = u32::MAX;
+
+const fn any(call: libc::c_long) -> Entry {
+    Entry { call, rules: &[] }
+}
+
+const fn with(call: libc::c_long, rules: &'static [&'static [Argument]]) -> Entry {
+    Entry { call, rules }
+}
+
+const fn is(place: u8, value: i32) -> Argument {
+    Argument { place, mask: ALL, value: value.cast_unsigned() }
+}
+
+const fn masked(place: u8, mask: i32, value: i32) -> Argument {
+    Argument { place, mask: mask.cast_unsigned(), value: value.cast_unsigned() }
+}
+
+const ON_SOCKET: Argument = is(0, SOCKET);
+/// Of a mapping: a protection without execution.
+const NOT_EXECUTABLE: Argument = masked(2, libc::PROT_EXEC, 0);
+/// Of a mapping: private, so that the limit on the process's memory counts it.
+const PRIVATE: Argument = masked(3, 0x0f | libc::MAP_GROWSDOWN, libc::MAP_PRIVATE);
+/// Of a futex: the operation without its flags.
+const fn operation(value: i32) -> Argument {
+    masked(1, !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME), value)
 }
 
 /// What a worker that runs code needs.
 const ALLOWED: &[Entry] = &[
-    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair.
-    entry(libc::SYS_read, Arguments::OnSocket),
-    entry(libc::SYS_write, Arguments::OnSocket),
-    entry(libc::SYS_recvfrom, Arguments::OnSocket),
-    entry(libc::SYS_sendto, Arguments::OnSocket),
+    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair, and with no
+    // flags but this: out-of-band data is a corner of the kernel that has been broken before.
+    with(libc::SYS_read, &[&[ON_SOCKET]]),
+    with(libc::SYS_write, &[&[ON_SOCKET]]),
+    with(libc::SYS_recvfrom, &[&[ON_SOCKET, is(3, 0)]]),
+    with(libc::SYS_sendto, &[&[ON_SOCKET, is(3, 0)], &[ON_SOCKET, is(3, libc::MSG_NOSIGNAL)]]),
     // Waiting for the relay's answer. Other descriptors than the socket do not exist.
-    entry(libc::SYS_poll, Arguments::Any),
-    entry(libc::SYS_ppoll, Arguments::Any),
-    // Memory for V8's heap and for ours, never executable.
-    entry(libc::SYS_mmap, Arguments::NotExecutable),
-    entry(libc::SYS_mprotect, Arguments::NotExecutable),
-    entry(libc::SYS_munmap, Arguments::Any),
-    entry(libc::SYS_mremap, Arguments::Any),
-    entry(libc::SYS_madvise, Arguments::Any),
-    entry(libc::SYS_brk, Arguments::Any),
+    any(libc::SYS_poll),
+    any(libc::SYS_ppoll),
+    // Memory for V8's heap and for ours, never executable, never shared.
+    with(libc::SYS_mmap, &[&[NOT_EXECUTABLE, PRIVATE]]),
+    with(libc::SYS_mprotect, &[&[NOT_EXECUTABLE]]),
+    any(libc::SYS_munmap),
+    any(libc::SYS_mremap),
+    any(libc::SYS_madvise),
+    any(libc::SYS_brk),
     // Locks inside V8 and the allocator; the wait to be killed after the last report.
-    entry(libc::SYS_futex, Arguments::Any),
-    entry(libc::SYS_sched_yield, Arguments::Any),
-    // Date.now, and the time between two flushes, where the vDSO has no answer of its own.
-    entry(libc::SYS_clock_gettime, Arguments::Any),
-    entry(libc::SYS_gettimeofday, Arguments::Any),
+    with(
+        libc::SYS_futex,
+        &[
+            &[operation(libc::FUTEX_WAIT)],
+            &[operation(libc::FUTEX_WAKE)],
+            &[operation(libc::FUTEX_REQUEUE)],
+            &[operation(libc::FUTEX_CMP_REQUEUE)],
+            &[operation(libc::FUTEX_WAIT_BITSET)],
+            &[operation(libc::FUTEX_WAKE_BITSET)],
+        ],
+    ),
+    any(libc::SYS_sched_yield),
+    // Date.now, and the time between two flushes, where the vDSO has no answer of its own. Clocks of other processes, which
+    // have higher numbers, would tell when they run.
+    with(libc::SYS_clock_gettime, &[&[masked(0, !0x0f, 0)]]),
+    any(libc::SYS_gettimeofday),
     // The seed of Math.random and of hash maps.
-    entry(libc::SYS_getrandom, Arguments::Any),
+    any(libc::SYS_getrandom),
     // Numbers of this process and its thread, in V8's locks and in an abort.
-    entry(libc::SYS_getpid, Arguments::Any),
-    entry(libc::SYS_gettid, Arguments::Any),
-    // The peak of resident memory, for the report.
-    entry(libc::SYS_getrusage, Arguments::Zero),
-    // The handler of a stack overflow in the parser: returning from it, and the masks around it.
-    entry(libc::SYS_rt_sigreturn, Arguments::Any),
-    entry(libc::SYS_rt_sigprocmask, Arguments::Any),
-    entry(libc::SYS_sigaltstack, Arguments::Any),
+    any(libc::SYS_getpid),
+    any(libc::SYS_gettid),
+    // The peak of this process's own resident memory, for the report.
+    with(libc::SYS_getrusage, &[&[is(0, libc::RUSAGE_SELF)]]),
+    // The handler of a crash: returning from it, and the masks around it.
+    any(libc::SYS_rt_sigreturn),
+    any(libc::SYS_rt_sigprocmask),
+    any(libc::SYS_sigaltstack),
     // Going on with a wait after the process was stopped and continued from outside.
-    entry(libc::SYS_restart_syscall, Arguments::Any),
+    any(libc::SYS_restart_syscall),
     // The end.
-    entry(libc::SYS_exit, Arguments::Any),
-    entry(libc::SYS_exit_group, Arguments::Any),
+    any(libc::SYS_exit),
+    any(libc::SYS_exit_group),
 ];
 
 /// What else a worker needs whose V8 compiles to machine code.
 const ALLOWED_WITH_JIT: &[Entry] = &[
     // Code is written first and made executable then.
-    entry(libc::SYS_mmap, Arguments::Any),
-    entry(libc::SYS_mprotect, Arguments::Any),
+    with(libc::SYS_mmap, &[&[PRIVATE]]),
+    any(libc::SYS_mprotect),
     // The same, with a protection key, where the processor has them.
-    entry(libc::SYS_pkey_mprotect, Arguments::Any),
+    any(libc::SYS_pkey_mprotect),
 ];
 
 /// What harmless code tries and gets on without.
 const REFUSED: &[Entry] = &[
     // glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
-    entry(libc::SYS_openat, Arguments::Any),
-    entry(libc::SYS_open, Arguments::Any),
+    any(libc::SYS_openat),
+    any(libc::SYS_open),
     // Last words on standard error, which is closed.
-    entry(libc::SYS_write, Arguments::OnStandardError),
+    with(libc::SYS_write, &[&[is(0, libc::STDERR_FILENO)]]),
     // The signals of an abort, which goes on to an instruction that ends it; and so do we, in a handler of our own.
-    entry(libc::SYS_tgkill, Arguments::Abort),
-    entry(libc::SYS_rt_sigaction, Arguments::OfAbort),
+    with(libc::SYS_tgkill, &[&[is(2, libc::SIGABRT)]]),
+    with(libc::SYS_rt_sigaction, &[&[is(0, libc::SIGABRT)]]),
 ];
 
 /// The filter that lets the list through and ends the process at anything else.
 pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
-    let mut rules = BTreeMap::new();
+    let mut all = BTreeMap::new();
     let more: &[Entry] = if jit { ALLOWED_WITH_JIT } else { &[] };
     // What comes later replaces what came before.
-    for Entry { call, arguments } in ALLOWED.iter().chain(more) {
-        rules.insert(*call, conditions(arguments)?);
+    for entry in ALLOWED.iter().chain(more) {
+        all.insert(entry.call, rules(entry)?);
     }
-    // The other filter sees to these. No condition at all would mean: with any arguments.
-    for Entry { call, arguments } in REFUSED {
-        let also = conditions(arguments)?;
-        rules.entry(*call).and_modify(|rules| rules.extend_from_slice(&also)).or_insert(also);
+    // The other filter sees to these.
+    for entry in REFUSED {
+        let also = rules(entry)?;
+        all.entry(entry.call).and_modify(|rules| rules.extend_from_slice(&also)).or_insert(also);
     }
-    compile(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+    compile(all, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
 /// The filter that gives an error number, and leaves everything else to the other one.
 pub(super) fn refused() -> Result<BpfProgram, BackendError> {
-    let rules = REFUSED.iter().map(|Entry { call, arguments }| Ok((*call, conditions(arguments)?)));
-    compile(
-        rules.collect::<Result<_, BackendError>>()?,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EACCES.unsigned_abs()),
-    )
+    let all = REFUSED.iter().map(|entry| Ok((entry.call, rules(entry)?)));
+    let all = all.collect::<Result<_, BackendError>>()?;
+    compile(all, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.unsigned_abs()))
 }
 
 fn compile(
@@ -133,19 +158,10 @@ fn compile(
     SeccompFilter::new(rules, otherwise, listed, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// No rule at all means: with any arguments.
-fn conditions(arguments: &Arguments) -> Result<Vec<SeccompRule>, BackendError> {
-    let socket = u64::from(SOCKET.unsigned_abs());
-    let executable = u64::from(libc::PROT_EXEC.unsigned_abs());
-    let abort = u64::from(libc::SIGABRT.unsigned_abs());
-    let (argument, compare, value) = match arguments {
-        Arguments::Any => return Ok(Vec::new()),
-        Arguments::OnSocket => (0, Compare::Eq, socket),
-        Arguments::NotExecutable => (2, Compare::MaskedEq(executable), 0),
-        Arguments::Zero => (0, Compare::Eq, 0),
-        Arguments::OnStandardError => (0, Compare::Eq, 2),
-        Arguments::Abort => (2, Compare::Eq, abort),
-        Arguments::OfAbort => (0, Compare::Eq, abort),
+fn rules(entry: &Entry) -> Result<Vec<SeccompRule>, BackendError> {
+    let condition = |Argument { place, mask, value }: &Argument| {
+        SeccompCondition::new(*place, Width::Dword, Compare::MaskedEq((*mask).into()), (*value).into())
     };
-    Ok(vec![SeccompRule::new(vec![SeccompCondition::new(argument, Width::Dword, compare, value)?])?])
+    let rule = |arguments: &&[Argument]| SeccompRule::new(arguments.iter().map(condition).collect::<Result<_, _>>()?);
+    entry.rules.iter().map(rule).collect()
 }
