@@ -230,8 +230,16 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
     }
 }
 
+/// A session without a connection, and what it would send.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn for_fuzzing(tools: Tools) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
+    let (outbound, queue) = mpsc::channel(MESSAGES);
+    let (ledger, renewal) = (Ledger::default(), Mutex::default());
+    (Arc::new(Shared { tools, ledger, outbound, renewal, received: AtomicU64::new(1) }), queue)
+}
+
 /// What one message means.
-fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
+pub(crate) fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(), String> {
     if let Some(Payload::Error(error)) = &message.payload
         && error.execution_id.is_empty()
     {

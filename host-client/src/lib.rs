@@ -33,6 +33,8 @@ mod connection;
 mod dispatch;
 pub mod error;
 pub mod event;
+#[cfg(feature = "fuzzing")]
+pub mod fuzz;
 mod ledger;
 pub mod local;
 mod schema;

@@ -20,6 +20,8 @@ mod connection;
 pub mod eval;
 mod execution;
 mod fairness;
+#[cfg(feature = "fuzzing")]
+pub mod fuzz;
 pub mod healthcheck;
 mod meter;
 mod outbound;

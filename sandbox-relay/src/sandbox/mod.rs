@@ -23,7 +23,7 @@ mod jail;
 pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod self_test;
-mod source;
+pub(crate) mod source;
 pub(crate) mod spawn;
 mod stack;
 mod sys;

@@ -152,6 +152,38 @@ impl Pool {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+impl Pool {
+    /// A stock of workers that are no processes, but what a hostile one says, in the order of these sockets.
+    ///
+    /// # Errors
+    /// The kernel refuses a descriptor.
+    pub(crate) fn of_sockets(sockets: Vec<UnixStream>) -> io::Result<Self> {
+        let (stock_tx, stock) = mpsc::channel(sockets.len().max(1));
+        let shared = Arc::new(Shared {
+            wake: rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            dying: Mutex::default(),
+            owned: Mutex::default(),
+            ready: AtomicUsize::new(sockets.len()),
+            stopping: AtomicBool::new(false),
+            trouble: Mutex::default(),
+        });
+        for socket in sockets {
+            socket.set_nonblocking(true)?;
+            // A process that has ended: signals to it reach nobody.
+            let mut child = std::process::Command::new("/bin/true").spawn()?;
+            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+            let pidfd = Arc::new(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?);
+            child.wait()?;
+            let shared = Arc::clone(&shared);
+            let worker = Worker { pid, pidfd, socket: Some(socket), held: None, jit: false, shared };
+            // There is room for all of them.
+            let _ = stock_tx.try_send(worker);
+        }
+        Ok(Self { stock: tokio::sync::Mutex::new(stock), shared, low: 0, keeper: None })
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stopping.store(true, Ordering::Relaxed);

@@ -10,9 +10,9 @@ use oxc_span::{GetSpan, SourceType, Span};
 
 /// Code as V8 will see it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     /// The text of an ECMAScript module.
-    pub(super) module: String,
+    pub(crate) module: String,
     /// How many lines the author's first line moved down; negative when lines were put before it.
     pub(super) line_offset: i32,
     /// What to run when the module is there.
@@ -21,7 +21,7 @@ pub(super) struct Prepared {
 
 /// What of a module is the author's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// The default export is a function of ours around the author's code: call it.
     Wrapper,
     /// As `Wrapper`, and what it yields is the author's function: call that too.
@@ -34,8 +34,8 @@ pub(super) enum Entry {
 
 /// The source does not parse, or is of no form that runs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SyntaxError {
-    pub(super) message: String,
+pub(crate) struct SyntaxError {
+    pub(crate) message: String,
     /// From 1, in the author's text; 0 where there is none.
     pub(super) line: u32,
     /// From 1.
@@ -47,7 +47,7 @@ pub(super) struct SyntaxError {
 ///
 /// # Errors
 /// The source has no form of the contract.
-pub(super) fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
+pub(crate) fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     let (text, first_line) = match fenced(source) {
         Fence::None => (source, 0),
         Fence::Code { text, first_line } => (text, first_line),

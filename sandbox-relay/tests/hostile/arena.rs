@@ -19,8 +19,8 @@ use crate::support::{Seen, binary, tools, until, within};
 pub(crate) const SECRET: &str = "a secret that must not be in any log, 0123456789abcdef";
 /// How many attacks run beside each other.
 const AT_ONCE: usize = 4;
-/// The longest that another subject's small execution may take meanwhile; it is a busy machine.
-const CANARY_WITHIN: Duration = Duration::from_secs(5);
+/// The longest that another subject's small execution may take meanwhile. How fast it is, is the benchmark's to say.
+const CANARY_WITHIN: Duration = Duration::from_secs(20);
 /// How much the relay's own memory may have grown when all is over: what the allocator keeps of large messages.
 const GROWTH_BYTES: u64 = 128 << 20;
 

@@ -1,0 +1,31 @@
+//! The fuzz targets. Each takes any bytes at all and must neither panic nor hang; what else has to hold is asserted inside.
+//!
+//! CI replays the corpus and mutates it for a while (`tests/corpus.rs`), on stable Rust. By hand, for longer:
+//! `RELAY_FUZZ_SECONDS=600 cargo test --release --package relay-fuzz`, or, with a nightly toolchain and cargo-fuzz,
+//! `cargo +nightly fuzz run --features libfuzzer session`.
+
+use bytes::Bytes;
+pub use host_client::fuzz::{schema, session as host_session};
+pub use sandbox_relay::fuzz::{meter, session, source, token};
+
+/// A target: its name, which is that of its corpus, and what takes the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 7] = [
+    ("frame", frame),
+    ("meter", meter),
+    ("session", session),
+    ("token", token),
+    ("source", source),
+    ("host_session", host_session),
+    ("schema", schema),
+];
+
+/// Both ends' decoder: what it takes, it writes and takes again.
+pub fn frame(data: &[u8]) {
+    if let Ok(message) = relay_proto::frame::decode(Bytes::copy_from_slice(data)) {
+        let again = relay_proto::frame::decode(relay_proto::frame::encode(&message));
+        assert_eq!(again.as_ref(), Ok(&message));
+    }
+}

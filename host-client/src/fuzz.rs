@@ -1,0 +1,71 @@
+//! Doors for the fuzz targets: what takes bytes from a relay or a tool's author. Only built for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use relay_proto::{ToolPatterns, frame};
+use serde_json::json;
+
+use crate::connection;
+use crate::ledger::Budget;
+use crate::tools::{ToolSpec, Tools};
+
+/// How many calls the one execution of [`session`] was granted.
+const CALLS: u64 = 3;
+
+/// A relay's messages, in pieces, each with its length in two bytes: no more calls run than were granted, and only of the tool
+/// that was given.
+pub fn session(mut data: &[u8]) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut tools = Tools::new();
+    for name in ["a.given", "a.kept"] {
+        let counted = Arc::clone(&ran);
+        let spec = ToolSpec::new(name, "", json!({"type": "object"}));
+        let added = tools.add_with(spec, move |arguments, _| {
+            assert!(name == "a.given" && arguments.is_object());
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok("1".into()) }
+        });
+        assert!(added.is_ok());
+    }
+    runtime.block_on(async {
+        let (shared, mut sent) = connection::for_fuzzing(tools);
+        let budget = Budget {
+            tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
+            arguments_bytes: 64,
+            tool_calls: CALLS,
+            in_flight: 2,
+        };
+        let Ok(mut opened) = shared.ledger.open(budget) else { return };
+        let mut ended = false;
+        while let Some((length, rest)) = data.split_first_chunk::<2>() {
+            let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+            let (piece, rest) = rest.split_at(length);
+            data = rest;
+            let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
+            let before = ran.load(Ordering::SeqCst);
+            if connection::handle(&shared, message).is_err() {
+                break;
+            }
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!ended || ran.load(Ordering::SeqCst) == before, "a call ran after the end");
+            while sent.try_recv().is_ok() {}
+            ended |= opened.outcome.try_recv().is_ok();
+        }
+        assert!(ran.load(Ordering::SeqCst) as u64 <= CALLS);
+    });
+}
+
+/// A tool's schema: whatever is taken can be asked about a value.
+pub fn schema(data: &[u8]) {
+    let Ok(schema) = serde_json::from_slice(data) else { return };
+    if let Ok(schema) = crate::validate::Schema::compile(&schema) {
+        for value in [json!(null), json!({"a": [1, "x", {"a": []}]}), json!([[[[1]]], {}])] {
+            let _ = schema.check(value);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Doors for the fuzz targets: what takes bytes from strangers, without what stands around it. Only built for them.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::{Limits, frame};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use crate::admission::{Admission, AdmissionConfig, SessionNumber};
+use crate::auth::{AuthConfig, Grant, KeySource, Verifier};
+use crate::config::LimitSettings;
+use crate::fairness::Fairness;
+use crate::meter::Meter;
+use crate::outbound::outbound;
+use crate::sandbox::pool::Pool;
+use crate::sandbox::source;
+use crate::session::{Reply, Session};
+use crate::subject::Subjects;
+use crate::{App, Phase};
+
+/// Bytes of a peer, cut anywhere, come to the same.
+pub fn meter(data: &[u8]) {
+    let Some((cut, bytes)) = data.split_first() else { return };
+    let now = Instant::now();
+    let (mut whole, mut pieces) = (Meter::new(now), Meter::new(now));
+    let expected = whole.take(bytes, now);
+    let found = bytes.chunks(usize::from(*cut).max(1)).try_for_each(|chunk| pieces.take(chunk, now));
+    assert_eq!(expected, found, "cut into pieces of {cut}");
+    if expected.is_ok() {
+        assert_eq!(format!("{whole:?}"), format!("{pieces:?}"));
+    }
+}
+
+/// Source text, short enough that its nesting cannot use up the stack.
+pub fn source(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && text.len() <= 2_048
+    {
+        match source::prepare(text) {
+            Ok(prepared) => assert!(prepared.module.len() <= text.len() + 256),
+            Err(error) => assert!(!error.message.is_empty()),
+        }
+    }
+}
+
+async fn verifier() -> Verifier {
+    let secret = Zeroizing::new(b"a secret of the fuzz targets, long enough".to_vec());
+    let (audience, issuer) = ("sandbox-relay".into(), "sandbox-relay".into());
+    let config = AuthConfig { key: KeySource::Secret(secret), audience, issuer, one_time: true };
+    Verifier::new(&config).await.unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// An `Authorization` header: nobody guesses a token.
+pub fn token(data: &[u8]) {
+    thread_local! {
+        static READY: (tokio::runtime::Runtime, Verifier) = {
+            let runtime = runtime();
+            let verifier = runtime.block_on(verifier());
+            (runtime, verifier)
+        };
+    }
+    let text = String::from_utf8_lossy(data);
+    READY.with(|(runtime, verifier)| {
+        for header in [text.to_string(), format!("Bearer {text}")] {
+            assert!(runtime.block_on(verifier.verify(Some(&header))).is_err(), "{header:?}");
+        }
+    });
+}
+
+/// A session: what a peer sends, and what a hostile worker says. Both come in pieces, each with its length in two bytes; the
+/// first piece of all is the worker's.
+pub fn session(data: &[u8]) {
+    let mut pieces = pieces(data);
+    let from_worker = pieces.next().unwrap_or_default();
+    let runtime = runtime();
+    runtime.block_on(async {
+        let Ok((theirs, mut ours)) = UnixStream::pair() else { return };
+        // What does not fit into the socket is of no interest.
+        let _ = ours.set_nonblocking(true);
+        let _ = ours.write(from_worker);
+        let _ = ours.shutdown(std::net::Shutdown::Write);
+        let Ok(app) = app(vec![theirs]).await else { return };
+        let app = Arc::new(app);
+        let (outbound, mut queue) = outbound();
+        let Some(subject) = app.subjects.enter(&"fuzz".into()) else { return };
+        let identity = crate::auth::Identity::for_fuzzing("fuzz", Grant::default());
+        let mut session = Session::new(Arc::clone(&app), SessionNumber(1), identity, subject, outbound);
+        for piece in pieces {
+            let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
+            match session.handle(message) {
+                Ok(Some(Reply::Renewal(token))) => {
+                    let verified = app.verifier.verify_token(&token).await;
+                    session.renew(verified);
+                }
+                Ok(_) => {}
+                Err(violation) => {
+                    assert!(!violation.to_string().is_empty());
+                    break;
+                }
+            }
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+                while let Some(message) = queue.try_next() {
+                    // What we send, we would take.
+                    assert_eq!(frame::decode(frame::encode(&message)).as_ref(), Ok(&message));
+                }
+            }
+        }
+        drop(session);
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    });
+    runtime.shutdown_background();
+}
+
+/// Pieces of bytes, each behind its length in two bytes.
+fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = data.split_first_chunk::<2>()?;
+        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+        let (piece, rest) = rest.split_at(length);
+        data = rest;
+        Some(piece)
+    })
+}
+
+async fn app(workers: Vec<UnixStream>) -> std::io::Result<App> {
+    let admission = AdmissionConfig {
+        running: 4,
+        running_per_subject: 4,
+        running_per_session: 4,
+        waiting: 4,
+        waiting_per_subject: 4,
+    };
+    Ok(App {
+        verifier: verifier().await,
+        admission: Admission::new(admission),
+        pool: Pool::of_sockets(workers)?,
+        jit_pool: None,
+        fairness: Fairness::start(1)?,
+        subjects: Subjects::new(4),
+        origins: Vec::new(),
+        limits: LimitSettings { defaults: Limits::defaults(), maxima: Limits::maxima() },
+        session_executions: 4,
+        source_bytes: Arc::new(Semaphore::new(1 << 20)),
+        handshake_timeout: Duration::from_secs(1),
+        heartbeat: Duration::from_secs(1),
+        idle: None,
+        phase: watch::Sender::new(Phase::Serving),
+        sessions: AtomicUsize::new(0),
+        session_ended: Notify::new(),
+        next_session: AtomicU64::new(1),
+    })
+}
