@@ -66,9 +66,13 @@ impl Container {
     }
 
     fn token(&self) -> String {
+        self.token_with(&[])
+    }
+
+    fn token_with(&self, arguments: &[&str]) -> String {
         let mut command = docker();
         command.args(["run", "--rm", "--env"]).arg(format!("RELAY_JWT_SECRET={SECRET}"));
-        output(command.arg(image()).args(["token", "--subject", "container"]))
+        output(command.arg(image()).args(["token", "--subject", "container"]).args(arguments))
     }
 
     async fn connect(&self, tools: Tools) -> Client {
@@ -163,6 +167,63 @@ async fn a_real_script_runs_in_a_hardened_container() {
         assert_eq!(within(run).await.unwrap(), json!(n));
     }
     assert!(!container.logs().contains(&container.token()[..40]), "no token in the log");
+}
+
+/// What the kernel says of a process, as the engine's machine sees it, which is this one.
+fn status(pid: &str, name: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let value = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    value.unwrap_or_default().trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_locked_and_the_relay_is_closed_in_a_hardened_container() {
+    let container = Container::start(&["--worker-stock", "2"]);
+    let relay = output(docker().args(["inspect", "--format", "{{.State.Pid}}", &container.id]));
+    // The engine has a filter of its own; a worker has two more.
+    let filters = |pid: &str| status(pid, "Seccomp_filters").parse::<u32>().unwrap_or(0);
+    let started = Instant::now();
+    let locked = loop {
+        let processes = container.processes();
+        let locked: Vec<_> = processes.into_iter().filter(|pid| filters(pid) == filters(&relay) + 2).collect();
+        if locked.len() == 2 {
+            break locked;
+        }
+        assert!(started.elapsed() < PATIENCE, "{locked:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for pid in &locked {
+        assert_eq!((status(pid, "Seccomp"), status(pid, "NoNewPrivs")), ("2".into(), "1".into()));
+        assert_eq!((status(pid, "CapEff"), status(pid, "Uid")), ("0".repeat(16), ["65534"; 4].join("\t")));
+    }
+    let look = |pid: &str, file: &str| {
+        let mut command = Command::new("cat");
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        command.arg(format!("/proc/{pid}/{file}")).output().unwrap().status.success()
+    };
+    assert!(look("self", "environ"), "the test can read what it may");
+    assert!(look(&relay, "status"), "it is the same user's process");
+    for file in ["environ", "mem", "maps"] {
+        assert!(!look(&relay, file), "{file} of the relay can be read");
+    }
+    let mut self_test = docker();
+    self_test.args(["run", "--rm", "--read-only", "--cap-drop=ALL", "--security-opt", "no-new-privileges"]);
+    let report = output(self_test.arg(image()).arg("self-test"));
+    assert!(report.lines().count() > 60 && !report.contains("FAIL"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_the_containers_memory_runs_out_a_worker_goes_and_not_the_relay() {
+    let container = Container::start(&[]);
+    let token = container.token_with(&["--limit", "memory_bytes=1073741824", "--limit", "heap_bytes=536870912"]);
+    let client = Client::connect(ClientConfig::new(&container.url, token), Tools::new()).await.unwrap();
+    // More than the container has.
+    let code = "const all = []; for (let i = 0; i < 90; i++) all.push(new Uint8Array(1e7).fill(1)); return all.length";
+    let error = within(client.run(ExecuteRequest::new(code))).await.unwrap_err();
+    assert!(error.code().is_some_and(|code| *code == ErrorCode::WorkerLost), "{error}");
+    assert!(error.to_string().contains("memory"), "{error}");
+    let outcome = within(client.run(ExecuteRequest::new("return 'the same session'"))).await.unwrap();
+    assert_eq!(outcome.value().unwrap(), json!("the same session"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -302,7 +302,89 @@ impl Entry {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// What a relay and a host may do, in any order.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Call { id: u64, execution: u64, tool: &'static str },
+        Answer { index: usize, bytes: usize },
+        Sent { execution: u64 },
+        CancelCall { id: u64, execution: u64 },
+        End { execution: u64 },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let (id, execution) = (1..12_u64, 1..4_u64);
+        prop_oneof![
+            4 => (id.clone(), execution.clone(), prop_oneof![Just("a.b"), Just("a.c")])
+                .prop_map(|(id, execution, tool)| Step::Call { id, execution, tool }),
+            3 => (0..8_usize, prop_oneof![Just(1), Just(KEPT_ANSWER_BYTES / 2), Just(KEPT_ANSWER_BYTES + 1)])
+                .prop_map(|(index, bytes)| Step::Answer { index, bytes }),
+            2 => execution.clone().prop_map(|execution| Step::Sent { execution }),
+            1 => (id, execution.clone()).prop_map(|(id, execution)| Step::CancelCall { id, execution }),
+            1 => execution.prop_map(|execution| Step::End { execution }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order: an id runs once, no execution runs more than it was granted, none after its
+        /// end, and only what ran is answered.
+        #[test]
+        fn no_order_of_events_gets_more_than_was_granted(steps in prop::collection::vec(step(), 1..80)) {
+            let ledger = Ledger::default();
+            let opened: Vec<_> = (0..3).map(|_| open(&ledger)).collect();
+            let mut ended = HashMap::new();
+            let mut ran: HashMap<u64, (u64, &str)> = HashMap::new();
+            let mut permits: Vec<LedgerPermit> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Call { id, execution, tool } => {
+                        let name = ExecutionId::from(execution);
+                        match ledger.enter(CallId(id), &name, &call(tool)) {
+                            Ok(permit) => {
+                                prop_assert!(!ended.contains_key(&execution), "it has ended");
+                                prop_assert!(ran.insert(id, (execution, tool)).is_none(), "it runs twice");
+                                let of_this = ran.values().filter(|(of, _)| *of == execution).count();
+                                prop_assert!(of_this <= 3, "more than were granted");
+                                permits.push(permit);
+                            }
+                            Err(Refused::Answered(answer)) => prop_assert_eq!(answer.id, id.to_string()),
+                            Err(Refused::Running) => prop_assert_eq!(ran.get(&id), Some(&(execution, tool))),
+                            Err(Refused::Violation(_)) => prop_assert!(ran.get(&id) != Some(&(execution, tool))),
+                            Err(Refused::Failed(code, _)) => {
+                                prop_assert_eq!(code == ErrorCode::Cancelled, ended.contains_key(&execution));
+                            }
+                        }
+                        let state = ledger.lock();
+                        for entry in state.executions.values() {
+                            prop_assert!(entry.in_flight <= 2 && entry.calls.len() <= 3);
+                            prop_assert!(entry.answer_bytes <= KEPT_ANSWER_BYTES);
+                        }
+                    }
+                    Step::Answer { index, bytes } if !permits.is_empty() => {
+                        let permit = permits.swap_remove(index % permits.len());
+                        let (id, execution) = (permit.id.0, permit.execution.as_str().parse::<u64>().unwrap());
+                        let wanted = ledger.answer(&permit, &answer(id, vec![b'1'; bytes]));
+                        prop_assert!(!wanted || !ended.contains_key(&execution));
+                        prop_assert!(!ledger.answer(&permit, &answer(id, Vec::new())), "answered once");
+                    }
+                    Step::Answer { .. } => {}
+                    Step::Sent { execution } => ledger.sent(&ExecutionId::from(execution)),
+                    Step::CancelCall { id, execution } => ledger.cancel_call(CallId(id), &ExecutionId::from(execution)),
+                    Step::End { execution } => {
+                        ledger.end(&ExecutionId::from(execution), Ok(wire::Result::default()));
+                        ended.insert(execution, ());
+                    }
+                }
+            }
+            ledger.lose("over");
+            prop_assert!(ledger.lock().executions.is_empty());
+            drop(opened);
+        }
+    }
 
     fn budget(tool_calls: u64, in_flight: usize) -> Budget {
         Budget { tools: ToolPatterns::default(), arguments_bytes: 100, tool_calls, in_flight }

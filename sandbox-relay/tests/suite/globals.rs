@@ -1,11 +1,67 @@
 //! The pinned list of everything that code finds on the global object.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::support::Fixture;
 
 /// What ECMAScript has in this version of V8, and `mcp`. A new V8 that brings more fails here, to be looked at.
 const GLOBALS: &str = include_str!("globals.txt");
+
+/// Every function of V8's or ours that code can reach, by the first way to it.
+const NATIVES: &str = include_str!("natives.txt");
+
+/// Walks from what code has at hand, through properties, accessors and prototypes, and gives the way to every native function.
+const WALK: &str = r#"
+    const seen = new Set();
+    const natives = [];
+    const text = Function.prototype.toString;
+    const name = (key) => typeof key === "symbol" ? `[${key.description}]` : `.${key}`;
+    const queue = [
+        ["globalThis", globalThis], ["mcp", mcp],
+        ["(async function)", async function () {}], ["(function*)", function* () {}],
+        ["(async function*)", async function* () {}], ["(class)", class {}],
+        ["(generator)", (function* () {})()], ["(async generator)", (async function* () {})()],
+        ["(array iterator)", [][Symbol.iterator]()], ["(map iterator)", new Map()[Symbol.iterator]()],
+        ["(set iterator)", new Set()[Symbol.iterator]()], ["(string iterator)", ""[Symbol.iterator]()],
+        ["(regexp iterator)", "a".matchAll(/a/g)], ["(iterator helper)", [].values().map((x) => x)],
+        ["(wrapped iterator)", Iterator.from({ next() {} })], ["(segments)", new Intl.Segmenter().segment("a")],
+        ["(segment iterator)", new Intl.Segmenter().segment("a")[Symbol.iterator]()],
+        ["(arguments)", (function () { return arguments })()], ["(import.meta)", import.meta],
+        ["(error)", await mcp.call("").catch((error) => error)], ["(promise)", mcp.call("").catch(() => {})],
+        ["(revocable)", Proxy.revocable({}, {})], ["(resolvers)", Promise.withResolvers()],
+    ];
+    while (queue.length > 0) {
+        const [way, value] = queue.shift();
+        if (value === null || (typeof value !== "object" && typeof value !== "function") || seen.has(value)) continue;
+        seen.add(value);
+        if (typeof value === "function" && text.call(value).includes("[native code]")) natives.push(way);
+        for (const key of Reflect.ownKeys(value)) {
+            const own = Reflect.getOwnPropertyDescriptor(value, key);
+            queue.push([way + name(key), own.value], [`get ${way}${name(key)}`, own.get], [`set ${way}${name(key)}`, own.set]);
+        }
+        queue.push([`${way}.[[Prototype]]`, Reflect.getPrototypeOf(value)]);
+    }
+    return natives.sort().join("\n");
+"#;
+
+#[tokio::test]
+async fn the_native_functions_that_can_be_reached_are_these() {
+    let fixture = Fixture::start(&[]).await;
+    let request = host_client::ExecuteRequest::new(WALK).bindings(["console", "io"]);
+    let natives = fixture.run_request(request).await.unwrap().parse::<String>().unwrap();
+    if natives != NATIVES.trim_end() {
+        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (NATIVES.lines().collect(), natives.lines().collect());
+        let (more, fewer): (Vec<_>, Vec<_>) = (new.difference(&old).collect(), old.difference(&new).collect());
+        let file = std::env::temp_dir().join("natives.txt");
+        std::fs::write(&file, &natives).unwrap();
+        panic!(
+            "new: {more:#?}\ngone: {fewer:#?}\nif that is right, take {} as tests/suite/natives.txt",
+            file.display()
+        );
+    }
+}
 
 #[tokio::test]
 async fn the_globals_are_these_and_no_others() {
