@@ -4,6 +4,7 @@ mod echo;
 mod measure;
 mod neighbour;
 mod report;
+mod soak;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,9 @@ struct Args {
     /// Measure only sequential calls, with everything on one processor
     #[arg(long, hide = true)]
     one_processor: bool,
+    /// Load the relay for so many minutes instead, one execution in twenty hostile, and see that nothing grows
+    #[arg(long)]
+    soak_minutes: Option<u64>,
     /// The relay's binary, if not the one beside this program
     #[arg(long)]
     relay: Option<PathBuf>,
@@ -47,6 +51,10 @@ fn main() -> anyhow::Result<()> {
     let measured = runtime.spawn(async move {
         if args.one_processor {
             measure::sequential_calls_alone(&relay, scale).await?;
+            return Ok(None);
+        }
+        if let Some(minutes) = args.soak_minutes {
+            soak::soak(&relay, Duration::from_secs(minutes * 60)).await?;
             return Ok(None);
         }
         measure::all(&relay, scale, args.image_bytes, &mut table).await?;

@@ -16,7 +16,7 @@ struct Number {
     n: u64,
 }
 
-fn tools() -> anyhow::Result<Tools> {
+pub(crate) fn tools() -> anyhow::Result<Tools> {
     let mut tools = Tools::new();
     tools.add("bench.echo", "Gives the number back", |Number { n }| async move { Ok::<_, ToolError>(n) })?;
     tools.add("bench.wait", "Waits so many milliseconds", |Number { n }| async move {

@@ -180,12 +180,12 @@ fn status(pid: &str, name: &str) -> String {
 async fn workers_are_locked_and_the_relay_is_closed_in_a_hardened_container() {
     let container = Container::start(&["--worker-stock", "2"]);
     let relay = output(docker().args(["inspect", "--format", "{{.State.Pid}}", &container.id]));
-    // The engine has a filter of its own; a worker has two more.
+    // The engine has a filter of its own; a worker has three more.
     let filters = |pid: &str| status(pid, "Seccomp_filters").parse::<u32>().unwrap_or(0);
     let started = Instant::now();
     let locked = loop {
         let processes = container.processes();
-        let locked: Vec<_> = processes.into_iter().filter(|pid| filters(pid) == filters(&relay) + 2).collect();
+        let locked: Vec<_> = processes.into_iter().filter(|pid| filters(pid) == filters(&relay) + 3).collect();
         if locked.len() == 2 {
             break locked;
         }

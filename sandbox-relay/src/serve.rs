@@ -119,6 +119,8 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         let request = TokenRequest { subject: "dev".into(), ttl: DEV_TOKEN_TTL, ..TokenRequest::default() };
         print_dev_help(address, tls.is_some(), &auth::make_token(&auth, request)?);
     }
+    // The keys were made of it; nothing needs the secret itself any more.
+    drop(auth);
     announce(address)?;
     tracing::info!(%address, threads, executions = running, "serving");
     if rustix::process::getpid() == Pid::INIT {

@@ -38,6 +38,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Load a relay for long, one execution in twenty hostile, and see that nothing grows
+    Soak {
+        /// For how many minutes
+        #[arg(long, default_value_t = 20)]
+        minutes: u64,
+    },
     /// Build the container image `sandbox-relay` from a static binary built here
     Image,
 }
@@ -51,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(without_container),
         Command::Bench { arguments } => bench(&arguments),
+        Command::Soak { minutes } => bench(&[format!("--soak-minutes={minutes}")]),
         Command::Image => docker::build_image().map(drop),
     }
 }

@@ -53,13 +53,13 @@ pub(super) fn volunteer_for_out_of_memory() -> io::Result<()> {
 /// A lock that is ready to be closed.
 pub(super) struct Lock {
     config: JailConfig,
-    refused: BpfProgram,
-    allowed: BpfProgram,
+    last: BpfProgram,
 }
 
 impl Lock {
     /// Gives up in this process, and in all that it will fork, what neither it nor they need: files, the network, new
-    /// privileges, memory that is both written and executed, being looked into. Prepares the rest.
+    /// privileges, memory that is both written and executed, being looked into, and all system calls but those of a worker and
+    /// those that make one. Prepares the rest.
     ///
     /// # Errors
     /// The kernel offers a step and refuses it.
@@ -70,11 +70,12 @@ impl Lock {
             sys::refuse_executable_memory()?;
         }
         no_files_and_no_network().map_err(io::Error::other)?;
-        Ok(Self {
-            config,
-            refused: filter::refused().map_err(io::Error::other)?,
-            allowed: filter::allowed(config.jit).map_err(io::Error::other)?,
-        })
+        let last = filter::last().map_err(io::Error::other)?;
+        // Of several filters the kernel takes the strictest answer: an error number from the first, death from the second.
+        for program in [filter::refused(), filter::allowed(config.jit)] {
+            seccompiler::apply_filter(&program.map_err(io::Error::other)?).map_err(io::Error::other)?;
+        }
+        Ok(Self { config, last })
     }
 
     /// Locks this process for good, which owns no descriptor but its socket: see [`keep_only`].
@@ -96,10 +97,7 @@ impl Lock {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             rustix::process::setrlimit(resource, limit)?;
         }
-        // Of two filters the kernel takes the stricter answer: an error number from the first, death from the second.
-        seccompiler::apply_filter(&self.refused).map_err(io::Error::other)?;
-        seccompiler::apply_filter(&self.allowed).map_err(io::Error::other)?;
-        Ok(())
+        seccompiler::apply_filter(&self.last).map_err(io::Error::other)
     }
 }
 

@@ -70,7 +70,8 @@ pub(super) const FORK_AHEAD: &[u8] = b"fork ahead";
 /// The kernel refuses something that forking needs. The relay logs it and starts another.
 pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     jail::die_with(Pid::from_raw(args.parent))?;
-    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    // Standard input itself: its number is the one that the filter lets this process write to.
+    let control = sys::standard_input();
     jail::volunteer_for_out_of_memory()?;
     worker::prepare_process()?;
     sys::move_code_to_huge_pages()?;

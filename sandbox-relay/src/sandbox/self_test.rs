@@ -156,8 +156,8 @@ const NOT_LOCKED: i32 = 250;
 
 fn finding(attempt: &Attempt, config: JailConfig) -> io::Result<Finding> {
     let end = sys::in_a_child(|| {
-        let locked = Lock::prepare(config).and_then(|lock| {
-            let (socket, theirs) = UnixStream::pair()?;
+        let locked = UnixStream::pair().and_then(|(socket, theirs)| {
+            let lock = Lock::prepare(config)?;
             // Closed with everything else, by the next step; and closing is no call that a worker may make afterwards.
             let _ = theirs.into_raw_fd();
             let _ = jail::keep_only(OwnedFd::from(socket))?.into_raw_fd();

@@ -65,6 +65,12 @@ pub(super) fn copy_all_pages_on_fork() -> io::Result<usize> {
     Ok(changed)
 }
 
+/// This process's standard input, which is a socket of the relay's. To be called once; nothing else here reads it.
+pub(super) fn standard_input() -> OwnedFd {
+    // SAFETY: the relay starts its processes with a socket there, and this one takes it before anybody else could.
+    unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) }
+}
+
 /// Gives `socket` the number `only` and closes every other descriptor of this process.
 ///
 /// # Errors

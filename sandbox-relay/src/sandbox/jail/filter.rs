@@ -1,5 +1,9 @@
-//! The system calls that a locked worker may make, and why. Two lists: what runs, and what fails with an error number
-//! because harmless code tries it. Everything else ends the process.
+//! The system calls that a locked worker may make, and why: what runs, and what fails with an error number because harmless
+//! code tries it. Everything else ends the process.
+//!
+//! Installing a long filter takes the kernel longer than forking a process. So the long ones are installed once, in the
+//! process that forks, and allow besides what that process needs to make a worker and close its lock; a short one, installed
+//! in each worker as the last step, takes that away.
 
 use std::collections::BTreeMap;
 
@@ -115,6 +119,24 @@ const ALLOWED_WITH_JIT: &[Entry] = &[
     any(libc::SYS_pkey_mprotect),
 ];
 
+/// What it takes to make a worker out of a process that has the long filters, and to close its lock. A worker has none of it.
+const WHILE_LOCKING: &[libc::c_long] = &[
+    // The forking process: requests from the relay and answers, with descriptors attached; the fork; what is done with.
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_clone,
+    libc::SYS_close,
+    // A check of the standard library's, in debug builds, before it closes a descriptor.
+    libc::SYS_fcntl,
+    // The steps of the lock: the death signal, the one descriptor, the limits, the last filter.
+    libc::SYS_prctl,
+    libc::SYS_getppid,
+    libc::SYS_dup2,
+    libc::SYS_close_range,
+    libc::SYS_prlimit64,
+    libc::SYS_seccomp,
+];
+
 /// What harmless code tries and gets on without.
 const REFUSED: &[Entry] = &[
     // glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
@@ -127,7 +149,7 @@ const REFUSED: &[Entry] = &[
     with(libc::SYS_rt_sigaction, &[&[is(0, libc::SIGABRT)]]),
 ];
 
-/// The filter that lets the list through and ends the process at anything else.
+/// The filter that lets the list through, and what is still needed to close the lock, and ends the process at anything else.
 pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     let mut all = BTreeMap::new();
     let more: &[Entry] = if jit { ALLOWED_WITH_JIT } else { &[] };
@@ -135,6 +157,7 @@ pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     for entry in ALLOWED.iter().chain(more) {
         all.insert(entry.call, rules(entry)?);
     }
+    all.extend(WHILE_LOCKING.iter().map(|call| (*call, Vec::new())));
     // The other filter sees to these.
     for entry in REFUSED {
         let also = rules(entry)?;
@@ -148,6 +171,12 @@ pub(super) fn refused() -> Result<BpfProgram, BackendError> {
     let all = REFUSED.iter().map(|entry| Ok((entry.call, rules(entry)?)));
     let all = all.collect::<Result<_, BackendError>>()?;
     compile(all, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.unsigned_abs()))
+}
+
+/// The filter that takes away what was needed to close the lock: the last step.
+pub(super) fn last() -> Result<BpfProgram, BackendError> {
+    let all = WHILE_LOCKING.iter().map(|call| (*call, Vec::new())).collect();
+    compile(all, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
 fn compile(

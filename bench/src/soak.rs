@@ -1,0 +1,174 @@
+//! The soak: full load for a long time, one execution in twenty hostile, and another subject's canary beside it. What the
+//! relay holds and how the canary fares has to be as flat at the end as it was at the start.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use host_client::{Client, ClientConfig, ErrorCode, ExecuteRequest, LimitName, LocalRelay, Tools};
+
+use crate::measure::tools;
+use crate::report::{Times, millis};
+
+/// Sessions of the loading subject, and executions that each has at once.
+const SESSIONS: usize = 4;
+const AT_ONCE: usize = 2;
+/// One execution in so many is hostile.
+const HOSTILE: usize = 20;
+/// In how many parts the time is reported.
+const WINDOWS: u32 = 20;
+
+/// What a normal execution does: some work, some calls.
+const NORMAL: &str = "const all = await Promise.all([1, 2, 3, 4].map((n) => mcp.call('bench.echo', {n}))); \
+    const text = JSON.stringify(Array.from({length: 200}, (_, i) => ({i, x: `row ${i}`}))); \
+    return {sum: all.reduce((a, b) => a + b, 0), rows: JSON.parse(text).length}";
+
+/// One of each kind, with the codes that it may end with; none is for a value.
+const ATTACKS: [(&str, &[ErrorCode]); 10] = [
+    ("for(;;){}", &[ErrorCode::CpuLimit, ErrorCode::Timeout]),
+    ("[].indexOf.call({length: 2**53 - 1}, 1)", &[ErrorCode::CpuLimit, ErrorCode::Timeout]),
+    ("/^(a+)+$/.test('a'.repeat(40) + 'b')", &[ErrorCode::CpuLimit, ErrorCode::Timeout]),
+    ("const a = []; for (;;) a.push([a])", &[ErrorCode::MemoryLimit, ErrorCode::CpuLimit]),
+    ("const a = []; for (;;) a.push(new Uint8Array(1e7).fill(1))", &[ErrorCode::EvalError, ErrorCode::MemoryLimit]),
+    ("for (;;) console.log('x'.repeat(1000))", &[ErrorCode::OutputLimit]),
+    ("throw 'x'.repeat(1e8)", &[ErrorCode::EvalError]),
+    ("const f = () => f(); f()", &[ErrorCode::EvalError]),
+    ("await new Promise(() => {})", &[ErrorCode::Unsettled]),
+    ("for (let i = 0; i < 500; i++) mcp.call('bench.wait', {n: 60000}); return 'left'", &[]),
+];
+
+/// What is seen in one part of the time.
+struct Window {
+    resident_mb: f64,
+    descriptors: usize,
+    processes: usize,
+    canary: Times,
+    executions: usize,
+}
+
+/// # Errors
+/// Something did not stay flat, or an execution ended as it should not.
+#[expect(clippy::print_stdout, reason = "the report is what it is for")]
+pub(crate) async fn soak(binary: &Path, duration: Duration) -> anyhow::Result<()> {
+    let relay = LocalRelay::start_with(binary.to_owned(), &[], &[("RELAY_LOG", "error")]).await?;
+    let pid = relay.process_id().context("the relay has died")?;
+    let (on, done) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let mut lanes = Vec::new();
+    for session in 0..SESSIONS {
+        let client = connect(&relay, "load", tools()?).await?;
+        for lane in 0..AT_ONCE {
+            let (client, on, done) = (client.clone(), Arc::clone(&on), Arc::clone(&done));
+            lanes.push(tokio::spawn(load(client, session * AT_ONCE + lane, on, done)));
+        }
+    }
+    let canary = connect(&relay, "canary", Tools::new()).await?;
+    let mut windows = Vec::new();
+    let started = Instant::now();
+    println!(
+        "{:>7} {:>10} {:>12} {:>10} {:>22} {:>8}",
+        "minute", "relay MB", "descriptors", "processes", "canary p50, p99 ms", "runs/s"
+    );
+    for number in 1..=WINDOWS {
+        let until = started + duration / WINDOWS * number;
+        let before = done.load(Ordering::Relaxed);
+        let (mut times, began) = (Vec::new(), Instant::now());
+        while Instant::now() < until {
+            let one = Instant::now();
+            canary.run(ExecuteRequest::new("return 1")).await.context("the canary")?;
+            times.push(one.elapsed());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let (resident_mb, descriptors, processes) = held(pid)?;
+        let executions = done.load(Ordering::Relaxed) - before;
+        let window = Window { resident_mb, descriptors, processes, canary: Times::new(times), executions };
+        println!(
+            "{:>7.1} {:>10.1} {:>12} {:>10} {:>13.2}, {:>7.2} {:>8.0}",
+            started.elapsed().as_secs_f64() / 60.0,
+            window.resident_mb,
+            window.descriptors,
+            window.processes,
+            millis(window.canary.at(500)),
+            millis(window.canary.at(990)),
+            window.executions as f64 / began.elapsed().as_secs_f64(),
+        );
+        windows.push(window);
+    }
+    on.store(false, Ordering::Relaxed);
+    for lane in lanes {
+        lane.await??;
+    }
+    let (_, late) = windows.split_at(windows.len() / 2);
+    // The first part warms up.
+    let early = windows.get(1..windows.len() / 2).unwrap_or_default();
+    flat("memory of the relay in MB", early, late, 1.25, 8.0, |window| window.resident_mb)?;
+    flat("descriptors", early, late, 1.25, 20.0, |window| window.descriptors as f64)?;
+    flat("processes", early, late, 1.25, 10.0, |window| window.processes as f64)?;
+    flat("the canary's p99 in ms", early, late, 2.0, 5.0, |window| millis(window.canary.at(990)))?;
+    println!("flat: {} executions in {:.0} minutes", done.load(Ordering::Relaxed), duration.as_secs_f64() / 60.0);
+    Ok(())
+}
+
+/// Fails if the middle of the later values is more than `ratio` times that of the earlier ones, and more than `slack` over it.
+fn flat(
+    name: &str,
+    early: &[Window],
+    late: &[Window],
+    ratio: f64,
+    slack: f64,
+    value: fn(&Window) -> f64,
+) -> anyhow::Result<()> {
+    let middle = |windows: &[Window]| {
+        let mut values: Vec<_> = windows.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
+    let (early, late) = (middle(early), middle(late));
+    ensure!(late <= early * ratio || late <= early + slack, "{name} did not stay flat: {early:.2}, then {late:.2}");
+    Ok(())
+}
+
+async fn connect(relay: &LocalRelay, subject: &str, tools: Tools) -> anyhow::Result<Client> {
+    let token = relay.token(&["--subject", subject, "--ttl", "24h"]).await?;
+    Ok(Client::connect(ClientConfig::new(format!("ws://{}/ws", relay.address()), token), tools).await?)
+}
+
+/// One execution after the other, until it is over.
+async fn load(client: Client, lane: usize, on: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> anyhow::Result<()> {
+    let mut number = lane;
+    while on.load(Ordering::Relaxed) {
+        number += 1;
+        if number.is_multiple_of(HOSTILE) {
+            let (code, expected) = ATTACKS[number / HOSTILE % ATTACKS.len()];
+            let request = ExecuteRequest::new(code).limit(LimitName::CpuMs, 300).limit(LimitName::WallMs, 20_000);
+            match client.run(request.limit(LimitName::HeapBytes, 32 << 20)).await {
+                Ok(_) => ensure!(expected.is_empty(), "{code} gave a value"),
+                Err(error) => {
+                    let code_of = error.code();
+                    let is_expected = expected.iter().any(|it| code_of.is_some_and(|code| code == it));
+                    ensure!(is_expected, "{code}: {error}");
+                }
+            }
+        } else {
+            let outcome = client.run(ExecuteRequest::new(NORMAL)).await?;
+            ensure!(&outcome.json[..] == br#"{"sum":10,"rows":200}"#, "a normal execution gave {:?}", outcome.json);
+        }
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// What the relay's process holds: resident memory in MB, descriptors, and processes of its own.
+fn held(pid: u32) -> anyhow::Result<(f64, usize, usize)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = resident.trim().trim_end_matches(" kB").parse()?;
+    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))?.count();
+    let mut processes = 0;
+    for task in std::fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        processes += children.split_ascii_whitespace().count();
+    }
+    Ok((kib * 1024.0 / 1e6, descriptors, processes))
+}
