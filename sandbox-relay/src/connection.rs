@@ -167,7 +167,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
         heard.message();
         let answer = match session.handle(message) {
             Ok(Some(Reply::Renewal(token))) => Ok(Some(session.renew(verifier.verify_token(&token).await))),
-            Ok(Some(Reply::Now(answer))) => Ok(Some(answer)),
+            Ok(Some(Reply::Now(answer))) => Ok(Some(*answer)),
             Ok(None) => Ok(None),
             Err(violation) => Err(violation),
         };

@@ -21,9 +21,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve hosts over WebSocket
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Print a token made with the configured secret
-    Token(TokenArgs),
+    Token(Box<TokenArgs>),
     /// Run one script from standard input: {"source","input","limits":{"wall_ms","output_kb"}}
     Eval(EvalArgs),
     /// Ask a relay on this machine whether it is ready
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
             tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
-            runtime.block_on(serve::serve(args)).map_or_else(|error| fail(error, EXIT_USAGE), |()| ExitCode::SUCCESS)
+            runtime.block_on(serve::serve(*args)).map_or_else(|error| fail(error, EXIT_USAGE), |()| ExitCode::SUCCESS)
         }
-        Command::Token(args) => match token::token(args) {
+        Command::Token(args) => match token::token(*args) {
             Ok(token) => print(&token),
             Err(error) => fail(error, EXIT_USAGE),
         },

@@ -100,7 +100,7 @@ impl SessionGrant {
 /// The answer to a message.
 pub(crate) enum Reply {
     /// It goes now.
-    Now(Payload),
+    Now(Box<Payload>),
     /// It depends on whether this token is accepted.
     Renewal(String),
 }
@@ -471,7 +471,7 @@ impl Activity {
 }
 
 fn now(payload: Payload) -> Option<Reply> {
-    Some(Reply::Now(payload))
+    Some(Reply::Now(payload.into()))
 }
 
 /// How many messages a peer sent that were refused or mean nothing. It may go on as long as they are few.
