@@ -2,9 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::tls;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -14,6 +19,9 @@ pub struct HealthcheckArgs {
     /// The address that the relay listens on
     #[arg(long, env = "RELAY_LISTEN", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// The relay's certificate, if it speaks TLS: this one is expected
+    #[arg(long, env = "RELAY_TLS_CERT_FILE", value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
 }
 
 /// Asks `/ready`.
@@ -27,19 +35,36 @@ pub fn healthcheck(args: &HealthcheckArgs) -> Result<(), String> {
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
-    let answer = ask(address).map_err(|error| format!("no relay answers at {address}: {error}"))?;
+    let tls = args.tls_cert_file.as_deref().map(tls::only_this_certificate).transpose();
+    let tls = tls.map_err(|error| error.to_string())?;
+    let answer = ask(address, tls).map_err(|error| format!("no relay answers at {address}: {error}"))?;
     match answer.split_ascii_whitespace().nth(1) {
         Some("200") => Ok(()),
         _ => Err(format!("the relay at {address} is not ready: {}", answer.lines().last().unwrap_or_default())),
     }
 }
 
-fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+fn ask(address: SocketAddr, tls: Option<ClientConfig>) -> std::io::Result<String> {
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
+    match tls {
+        None => request(stream, address),
+        Some(tls) => {
+            let connection =
+                ClientConnection::new(Arc::new(tls), address.ip().into()).map_err(std::io::Error::other)?;
+            request(StreamOwned::new(connection, stream), address)
+        }
+    }
+}
+
+fn request(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Result<String> {
     write!(stream, "GET /ready HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(4_096).read_to_string(&mut answer)?;
-    Ok(answer)
+    stream.flush()?;
+    let mut answer = Vec::new();
+    match stream.take(4_096).read_to_end(&mut answer) {
+        // The end of a TLS connection may be missing; what came before it is whole.
+        Err(error) if answer.is_empty() => Err(error),
+        _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+    }
 }

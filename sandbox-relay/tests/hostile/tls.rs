@@ -87,6 +87,16 @@ async fn only_a_relay_of_a_trusted_authority_gets_the_token() {
         let _ = within(stream.read_to_end(&mut Vec::new())).await;
     }
 
+    // The health check expects the relay's own certificate, by whatever name and issuer.
+    let check = |file: String| {
+        let mut command = std::process::Command::new(crate::support::binary());
+        command.args(["healthcheck", "--listen", &arena.address, "--tls-cert-file", &file]);
+        command.output().unwrap().status.success()
+    };
+    assert!(check(certificate.clone()));
+    std::fs::write(files.path("other"), theirs.certificate("127.0.0.1").0).unwrap();
+    assert!(!check(files.path("other")));
+
     // A new certificate is shown to who comes next; who is there stays. One that fits no key changes nothing.
     std::fs::write(&certificate, "no certificate").unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
