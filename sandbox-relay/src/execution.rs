@@ -2,6 +2,8 @@
 //!
 //! The worker is counted and timed from here, and believed in nothing: what it may cost is checked again on this side.
 
+#[cfg(test)]
+mod hostile_worker;
 mod link;
 mod run;
 

@@ -10,7 +10,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use landlock::{ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetError, RulesetStatus, Scope,
+};
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
 use seccompiler::BpfProgram;
 
@@ -69,7 +72,7 @@ impl Lock {
         if !config.jit {
             sys::refuse_executable_memory()?;
         }
-        no_files_and_no_network().map_err(io::Error::other)?;
+        no_files_and_no_network()?;
         let last = filter::last().map_err(io::Error::other)?;
         // Of several filters the kernel takes the strictest answer: an error number from the first, death from the second.
         for program in [filter::refused(), filter::allowed(config.jit)] {
@@ -111,14 +114,16 @@ pub(super) fn keep_only(socket: OwnedFd) -> io::Result<UnixStream> {
 
 /// Landlock: nothing in any file system, no TCP port, no process and no abstract socket outside. A kernel without it, or with
 /// an older version, gives what it has: the filter of system calls refuses all of it as well.
-fn no_files_and_no_network() -> Result<(), landlock::RulesetError> {
+///
+/// # Errors
+/// The kernel has it and refuses. Gives `false` where it has none.
+pub(super) fn no_files_and_no_network() -> io::Result<bool> {
     let all = ABI::V6;
-    Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(all))?
-        .handle_access(AccessNet::from_all(all))?
-        .scope(Scope::from_all(all))?
-        .create()?
-        .restrict_self()?;
-    Ok(())
+    let restrict = || {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let ruleset = ruleset.handle_access(AccessFs::from_all(all))?.handle_access(AccessNet::from_all(all))?;
+        ruleset.scope(Scope::from_all(all))?.create()?.restrict_self()
+    };
+    let status: RestrictionStatus = restrict().map_err(|error: RulesetError| io::Error::other(error))?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
 }

@@ -15,6 +15,7 @@ use bytes::BytesMut;
 use prost::Message as _;
 use relay_proto::{LimitName, Limits};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use tokio::sync::mpsc;
 
@@ -152,7 +153,7 @@ impl Pool {
     }
 }
 
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 impl Pool {
     /// A stock of workers that are no processes, but what a hostile one says, in the order of these sockets.
     ///
@@ -225,13 +226,16 @@ impl Worker {
     /// Sets how much private memory the process may have, from outside.
     ///
     /// # Errors
-    /// The process is gone.
+    /// The kernel refuses.
     pub(crate) fn limit_memory(&self, bytes: u64) -> io::Result<()> {
         // Room for compiled code is reserved from the start, and is not the script's.
         let bytes = if self.jit { bytes.saturating_add(reserved_memory(self.pid)) } else { bytes };
         let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        rustix::process::prlimit(Some(self.pid), Resource::Data, limit)?;
-        Ok(())
+        match rustix::process::prlimit(Some(self.pid), Resource::Data, limit) {
+            // One that has ended has no memory, and its socket tells that it has ended.
+            Ok(_) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// For those who watch the process without owning it.

@@ -147,12 +147,52 @@ pub fn self_test() -> io::Result<Vec<Finding>> {
         jit: false,
         parent: rustix::process::Pid::from_raw(std::process::id().cast_signed()),
     };
-    attempts().into_iter().map(|it| finding(&it, config)).collect()
+    let attempts = attempts();
+    let attempts = attempts.iter().map(|it| finding(it, config));
+    attempts.chain([write_xor_execute(config), landlock()]).collect()
+}
+
+/// Whether the kernel itself refuses executable memory, behind the filter.
+fn write_xor_execute(config: JailConfig) -> io::Result<Finding> {
+    const PR_GET_MDWE: usize = 66;
+    let end = sys::in_a_child(|| match Lock::prepare(config) {
+        Ok(_) => status(sys::raw_call(libc::SYS_prctl, [PR_GET_MDWE, 0, 0, 0, 0, 0])),
+        Err(_) => NOT_LOCKED,
+    })?;
+    Ok(layer("memory is written or executed, never both", end, ChildEnd::Exited(ANSWERED + 1), libc::EINVAL))
+}
+
+/// Whether Landlock alone keeps files shut, without the filter.
+fn landlock() -> io::Result<Finding> {
+    let end = sys::in_a_child(|| match jail::no_files_and_no_network() {
+        Ok(true) => status(sys::raw_call(libc::SYS_open, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0])),
+        Ok(false) => libc::ENOSYS,
+        Err(_) => NOT_LOCKED,
+    })?;
+    Ok(layer("files are shut without the filter (Landlock)", end, ChildEnd::Exited(libc::EACCES), libc::ENOSYS))
+}
+
+/// What a second line of defence came to: `expected`, or an error number that says that the kernel has none.
+fn layer(attempt: &'static str, end: ChildEnd, expected: ChildEnd, absent: i32) -> Finding {
+    let (outcome, holds) = match end {
+        end if end == expected => ("yes".to_owned(), true),
+        ChildEnd::Exited(error) if error == absent => ("this kernel has none".to_owned(), true),
+        end => (format!("no: {end:?}"), false),
+    };
+    Finding { attempt, outcome, holds }
+}
+
+/// The exit status for the result of a call.
+fn status(result: i64) -> i32 {
+    let status = if result < 0 { -result } else { i64::from(ANSWERED) + result };
+    i32::try_from(status).unwrap_or(NOT_LOCKED)
 }
 
 /// Exit statuses of an attempt: the error number of the call, or one of these.
 const WORKED: i32 = 0;
 const NOT_LOCKED: i32 = 250;
+/// A call that gave a small number gave it on top of this.
+const ANSWERED: i32 = 200;
 
 fn finding(attempt: &Attempt, config: JailConfig) -> io::Result<Finding> {
     let end = sys::in_a_child(|| {

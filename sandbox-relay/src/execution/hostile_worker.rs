@@ -1,0 +1,161 @@
+//! A worker that lies: a script has taken it over and says whatever it likes. The relay counts for itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use relay_proto::LimitOverrides;
+
+use super::*;
+use crate::sandbox::channel::{self, message::report::Kind as Report};
+use crate::sandbox::pool::Pool;
+
+/// Takes everything, and answers every call at once.
+struct Sink {
+    answers: mpsc::Sender<Command>,
+    calls: usize,
+    open: usize,
+    most_open: usize,
+    output_bytes: usize,
+    answering: bool,
+}
+
+impl EventSink for Sink {
+    type Permit = ();
+
+    fn check_tool(&self, _: &ToolName) -> Result<(), CallFailure> {
+        Ok(())
+    }
+
+    async fn reserve(&self, _: usize) -> Option<()> {
+        Some(())
+    }
+
+    fn send(&mut self, (): (), event: Event) {
+        match event {
+            Event::Call { call, arguments, .. } => {
+                assert!(arguments.len() <= 100, "arguments over the limit went out");
+                self.calls += 1;
+                self.open += 1;
+                self.most_open = self.most_open.max(self.open);
+                if self.answering {
+                    self.open -= 1;
+                    let _ = self.answers.try_send(Command::Settle { call, outcome: Ok(Bytes::from_static(b"1")) });
+                }
+            }
+            Event::CallGivenUp { .. } => {}
+            Event::Output(items) => self.output_bytes += items.iter().map(|item| item.text.len()).sum::<usize>(),
+        }
+    }
+}
+
+/// What comes of a worker that says this, whatever it hears.
+async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let pool = Pool::of_sockets(vec![ours]).unwrap();
+    std::thread::spawn(move || {
+        let mut heard = theirs.try_clone().unwrap();
+        std::thread::spawn(move || while heard.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {});
+        let _ = theirs.write_all(&said);
+        let _ = theirs.shutdown(std::net::Shutdown::Write);
+    });
+    let mut limits = LimitOverrides::default();
+    for (name, value) in [
+        (LimitName::ToolCalls, 10),
+        (LimitName::ToolCallsInFlight, 4),
+        (LimitName::ArgumentsBytes, 100),
+        (LimitName::ResultBytes, 100),
+        (LimitName::OutputBytes, 1_000),
+        (LimitName::OutputCount, 20),
+        (LimitName::WallMs, 10_000),
+    ] {
+        limits.set(name, value);
+    }
+    let (limits, _) = Limits::defaults().lowered(&limits);
+    let (answers, commands) = mpsc::channel(64);
+    let mut sink = Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, answering };
+    let request =
+        ExecutionRequest { source: String::new(), input: String::new(), bindings: Bindings::default(), limits };
+    let worker = pool.take().await.unwrap();
+    let (outcome, _worker) = run(worker, request, commands, &mut sink).await;
+    (outcome, sink)
+}
+
+fn frames(reports: impl IntoIterator<Item = Report>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for kind in reports {
+        channel::put_frame(&message::Report { kind: Some(kind) }, &mut bytes);
+    }
+    bytes
+}
+
+fn call(number: u64, arguments: usize) -> Report {
+    Report::Call(message::Call { call: number, tool: "a.b".into(), arguments: vec![b'1'; arguments].into() })
+}
+
+fn output(bytes: usize) -> Report {
+    Report::Output(message::Output { kind: 1, text: "x".repeat(bytes) })
+}
+
+fn done(bytes: usize) -> Report {
+    Report::Done(message::Done { result: vec![b'1'; bytes].into(), warnings: Vec::new(), memory_bytes: 0 })
+}
+
+#[tokio::test]
+async fn calls_are_counted_by_the_relay() {
+    // One after the other, more than are allowed.
+    let (outcome, sink) = run_against(frames((1..=1_000).map(|n| call(n, 1))), true).await;
+    assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+    assert!(sink.calls <= 10, "{}", sink.calls);
+    // At once, more than are allowed; and the same one twice.
+    for numbers in [vec![1, 2, 3, 4, 5, 6], vec![1, 1]] {
+        let (outcome, sink) = run_against(frames(numbers.into_iter().map(|n| call(n, 1))), false).await;
+        assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+        assert!(sink.most_open <= 4, "{}", sink.most_open);
+    }
+    // Arguments over the limit go to nobody.
+    let (_, sink) = run_against(frames([call(1, 101), call(2, 1_000_000), done(1)]), true).await;
+    assert_eq!(sink.calls, 0);
+}
+
+#[tokio::test]
+async fn output_and_results_are_measured_by_the_relay() {
+    let (outcome, sink) = run_against(frames((0..100).map(|_| output(300))), true).await;
+    assert_eq!(outcome.result.unwrap_err().limit, Some(LimitName::OutputBytes));
+    assert!(sink.output_bytes <= 1_000, "{}", sink.output_bytes);
+    let (outcome, _) = run_against(frames((0..100).map(|_| output(0))), true).await;
+    assert_eq!(outcome.result.unwrap_err().limit, Some(LimitName::OutputCount));
+    let (outcome, _) = run_against(frames([done(101)]), true).await;
+    assert_eq!(outcome.result.unwrap_err().limit, Some(LimitName::ResultBytes));
+    let (outcome, _) = run_against(frames([done(100)]), true).await;
+    assert_eq!(outcome.result.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn a_worker_says_only_what_is_a_workers_to_say() {
+    let failed = |code: &str| Report::Failed(message::Failed { code: code.into(), ..message::Failed::default() });
+    let long = "x".repeat(100 << 10);
+    let wordy = Report::Failed(message::Failed {
+        code: "EVAL_ERROR".into(),
+        message: long.clone(),
+        hint: long.clone(),
+        tool: long.clone(),
+        warnings: vec![message::Warning { code: long.clone(), message: long.clone() }; 40],
+        ..message::Failed::default()
+    });
+    let (outcome, _) = run_against(frames([wordy]), true).await;
+    let error = outcome.result.unwrap_err();
+    assert!(error.code == ErrorCode::EvalError && error.message.len() + error.hint.len() + error.tool.len() < 32 << 10);
+    assert!(outcome.warnings.iter().map(|it| it.code.len() + it.message.len()).sum::<usize>() < 512 << 10);
+    // The relay's own words, or no words of anybody's.
+    for code in ["CANCELLED", "TIMEOUT", "UNAUTHENTICATED", "SESSION_LOST", "NO_SUCH_CODE", ""] {
+        let (outcome, _) = run_against(frames([failed(code)]), true).await;
+        assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost, "{code}");
+    }
+    let over_the_cap = (u32::try_from(channel::MAX_FRAME_BYTES).unwrap() + 1).to_le_bytes().to_vec();
+    let twice_ready = frames([Report::Ready(message::Ready {}), done(1)]);
+    for said in [Vec::new(), over_the_cap, vec![0xff; 64], vec![4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], twice_ready] {
+        let (outcome, _) = run_against(said.clone(), true).await;
+        assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost, "{said:.40x?}");
+    }
+}
