@@ -151,12 +151,17 @@ async fn a_worker_that_breaks_its_lock_is_ended_and_says_so() {
         let client = client.clone();
         async move { client.run(ExecuteRequest::new("for(;;){}")).await }
     });
-    let mut burning = None;
-    while burning.is_none() {
-        burning = children(arena.pid()).into_iter().find(|pid| used_cpu(*pid) > 2 && locked(&arena).contains(pid));
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    let pid = rustix::process::Pid::from_raw(burning.unwrap().cast_signed()).unwrap();
+    let burning = within(async {
+        loop {
+            let found = locked(&arena).into_iter().find(|pid| used_cpu(*pid) > 2);
+            if let Some(pid) = found {
+                return pid;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let pid = rustix::process::Pid::from_raw(burning.cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::SYS).unwrap();
     let error = within(running).await.unwrap().unwrap_err().to_string();
     assert!(error.contains("WORKER_LOST") && error.contains("forbids"), "{error}");
