@@ -105,7 +105,7 @@ pub struct ServeArgs {
     #[arg(long, env = "RELAY_TLS_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key_file: Option<PathBuf>,
-    /// Take each token for one connection only: it has to have a `jti`
+    /// Take each token for one connection only: it has to have a `jti` [default: false]
     #[arg(long, env = "RELAY_ONE_TIME_TOKENS", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_time_tokens: Option<bool>,
@@ -113,7 +113,7 @@ pub struct ServeArgs {
     #[arg(long = "allow-origin", env = "RELAY_ALLOW_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow_origin: Vec<String>,
-    /// Let V8 compile to machine code for tokens that allow it: faster, and a larger surface
+    /// Let V8 compile to machine code for tokens that allow it: faster, and a larger surface [default: false]
     #[arg(long, env = "RELAY_JIT", num_args = 0..=1, default_missing_value = "true")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jit: Option<bool>,
