@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host_client::{Client, ExecuteRequest, LimitName, LocalRelay, ToolError, Tools};
+use host_client::{Client, Effect, ExecuteRequest, LimitName, LocalRelay, ToolError, Tools};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,9 +17,11 @@ struct Number {
 }
 
 pub(crate) fn tools() -> anyhow::Result<Tools> {
-    let mut tools = Tools::new();
-    tools.add("bench.echo", "Gives the number back", |Number { n }| async move { Ok::<_, ToolError>(n) })?;
-    tools.add("bench.wait", "Waits so many milliseconds", |Number { n }| async move {
+    let tools = Tools::new();
+    tools.add("bench.echo", "Gives the number back", Effect::ReadOnly, |Number { n }| async move {
+        Ok::<_, ToolError>(n)
+    })?;
+    tools.add("bench.wait", "Waits so many milliseconds", Effect::ReadOnly, |Number { n }| async move {
         tokio::time::sleep(Duration::from_millis(n)).await;
         Ok::<_, ToolError>(n)
     })?;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host_client::{Client, ClientConfig, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, Tools};
+use host_client::{Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, Tools};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -107,22 +107,27 @@ struct ReadArgs {
 /// Tools over this repository's own sources.
 fn tools() -> Tools {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src");
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     let folder = root.clone();
     tools
-        .add("files.list", "The source files", move |_: serde_json::Map<String, serde_json::Value>| {
-            let folder = folder.clone();
-            async move {
-                let mut names = Vec::new();
-                for entry in std::fs::read_dir(folder)? {
-                    names.extend(entry?.file_name().into_string().ok());
+        .add(
+            "files.list",
+            "The source files",
+            Effect::ReadOnly,
+            move |_: serde_json::Map<String, serde_json::Value>| {
+                let folder = folder.clone();
+                async move {
+                    let mut names = Vec::new();
+                    for entry in std::fs::read_dir(folder)? {
+                        names.extend(entry?.file_name().into_string().ok());
+                    }
+                    Ok::<_, ToolError>(names)
                 }
-                Ok::<_, ToolError>(names)
-            }
-        })
+            },
+        )
         .unwrap();
     tools
-        .add("files.read", "The text of a file", move |ReadArgs { path }: ReadArgs| {
+        .add("files.read", "The text of a file", Effect::ReadOnly, move |ReadArgs { path }: ReadArgs| {
             let path = root.join(path);
             async move { Ok::<_, ToolError>(tokio::fs::read_to_string(path).await?) }
         })
@@ -248,13 +253,18 @@ async fn process_1_leaves_no_zombies_and_stops_when_told() {
 async fn a_killed_container_ends_its_calls_at_once() {
     let container = Container::start(&[]);
     let called = Arc::new(Notify::new());
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     let notify = Arc::clone(&called);
     tools
-        .add("never.answer", "Waits for ever", move |_: serde_json::Map<String, serde_json::Value>| {
-            notify.notify_one();
-            std::future::pending::<Result<(), ToolError>>()
-        })
+        .add(
+            "never.answer",
+            "Waits for ever",
+            Effect::ReadOnly,
+            move |_: serde_json::Map<String, serde_json::Value>| {
+                notify.notify_one();
+                std::future::pending::<Result<(), ToolError>>()
+            },
+        )
         .unwrap();
     let client = container.connect(tools).await;
     let execution = client.execute(ExecuteRequest::new("await mcp.call('never.answer')")).await.unwrap();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_client::{ToolError, Tools};
+use host_client::{Effect, ToolError, Tools};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,18 +57,23 @@ struct File {
 pub(crate) fn tools(packages: &Packages, traffic: &Arc<Traffic>) -> anyhow::Result<Tools> {
     let root: Arc<Path> = packages.root.clone().into();
     let folders: Arc<[String]> = packages.folders.clone().into();
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     let (list_root, list_traffic) = (Arc::clone(&root), Arc::clone(traffic));
-    tools.add("files.list", "Lists packages, or the files of one", move |args: ListArgs| {
+    tools.add("files.list", "Lists packages, or the files of one", Effect::ReadOnly, move |args: ListArgs| {
         let (root, folders, traffic) = (Arc::clone(&list_root), Arc::clone(&folders), Arc::clone(&list_traffic));
         // Reading a disk blocks, so it has threads of its own.
         on_a_blocking_thread(traffic, move || list(&root, &folders, &args))
     })?;
     let traffic = Arc::clone(traffic);
-    tools.add("files.read", "Reads text files, together at most 512 KiB", move |args: ReadArgs| {
-        let root = Arc::clone(&root);
-        on_a_blocking_thread(Arc::clone(&traffic), move || read(&root, args))
-    })?;
+    tools.add(
+        "files.read",
+        "Reads text files, together at most 512 KiB",
+        Effect::ReadOnly,
+        move |args: ReadArgs| {
+            let root = Arc::clone(&root);
+            on_a_blocking_thread(Arc::clone(&traffic), move || read(&root, args))
+        },
+    )?;
     Ok(tools)
 }
 

@@ -17,7 +17,7 @@ use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
 use crate::event::{EventStream, OutputItem};
 use crate::ledger::{Budget, Ended};
-use crate::tools::Tools;
+use crate::registry::Tools;
 
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);

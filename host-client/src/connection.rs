@@ -22,8 +22,8 @@ use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
 use crate::ledger::{Ledger, Refused};
+use crate::registry::Tools;
 use crate::tls;
-use crate::tools::Tools;
 
 /// How many messages wait to be written.
 const MESSAGES: usize = 256;
@@ -153,7 +153,7 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
 }
 
 fn hello(config: &ClientConfig, tools: &Tools) -> wire::Hello {
-    let tools = tools.specs().map(|spec| wire::Tool {
+    let tools = tools.specs().into_iter().map(|spec| wire::Tool {
         name: spec.name.clone(),
         description: spec.description.clone(),
         input_schema: spec.input_schema.to_string().into(),

@@ -11,7 +11,9 @@ use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
 
 use crate::event::Event;
 use crate::ledger::{Ledger, LedgerPermit, Refused};
-use crate::tools::{CallContext, Registered, Tools};
+use crate::registry::{Registered, Tools};
+use crate::tools::CallContext;
+use crate::trace::TraceContext;
 use crate::validate::ValidArguments;
 
 /// The longest text of a failure that is sent, in bytes.
@@ -56,17 +58,25 @@ async fn run(
     permit: &LedgerPermit,
     call: &wire::ToolCall,
 ) -> Result<(ToolName, FittingResult), Failure> {
-    let registered = find(tools, &call.tool)?;
+    let registered = &*find(tools, &call.tool)?;
     let arguments = check_arguments(registered, &call.arguments)?;
     let _ = permit.events.send(Event::ToolCallStarted { id: permit.id.0, tool: registered.name.clone() });
-    let context = CallContext { execution: permit.execution.clone(), tool: registered.name.clone() };
     let remaining = Duration::from_millis(call.remaining_ms.max(1));
+    let context = CallContext {
+        execution: permit.execution.clone(),
+        call: permit.id.0,
+        tool: registered.name.clone(),
+        deadline: tokio::time::Instant::now() + remaining,
+        trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+            .parse::<TraceContext>()
+            .map_err(|_| Failure(ErrorCode::Internal, String::new()))?,
+    };
     let result = execute(registered, arguments, context, remaining).await?;
     let result = check_size(registered, result)?;
     Ok((registered.name.clone(), result))
 }
 
-fn find<'a>(tools: &'a Tools, name: &str) -> Result<&'a Arc<Registered>, Failure> {
+fn find(tools: &Tools, name: &str) -> Result<Arc<Registered>, Failure> {
     let known = tools.get(name);
     known.ok_or_else(|| match ToolName::try_from(name.to_owned()) {
         Err(error) => Failure(ErrorCode::InvalidToolName, error.to_string()),
@@ -92,7 +102,7 @@ fn check_arguments(registered: &Registered, json: &[u8]) -> Result<ValidArgument
     }
     let json = if json.is_empty() { b"null" } else { json };
     let arguments = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
-    registered.schema.check(arguments).map_err(invalid)
+    registered.arguments.check(arguments).map_err(invalid)
 }
 
 async fn execute(
@@ -105,10 +115,13 @@ async fn execute(
     // The tool's own code may panic before its future exists, too.
     let running =
         AssertUnwindSafe(async { registered.tool.call(arguments.into_inner(), context).await }).catch_unwind();
-    let most = registered.spec.timeout.min(remaining);
+    let most = registered.spec.manifest.timeout.min(remaining);
     match tokio::time::timeout(most, running).await {
         Ok(Ok(Ok(result))) => Ok(result),
-        Ok(Ok(Err(error))) => Err(Failure(ErrorCode::ToolFailed, error.into_message())),
+        Ok(Ok(Err(error))) => {
+            let (code, message) = error.into_parts();
+            Err(Failure(code, message))
+        }
         Ok(Err(_panic)) => Err(Failure(ErrorCode::ToolFailed, format!("{name} failed inside (it panicked)"))),
         Err(_elapsed) => {
             Err(Failure(ErrorCode::ToolTimeout, format!("{name} did not answer within {} ms", most.as_millis())))
@@ -119,7 +132,7 @@ async fn execute(
 fn check_size(registered: &Registered, result: Bytes) -> Result<FittingResult, Failure> {
     // What is larger could not be sent at all.
     let sendable = usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX);
-    let most = registered.spec.result_bytes.min(sendable);
+    let most = registered.spec.manifest.result_bytes.min(sendable);
     if result.len() > most {
         let message =
             format!("the result of {} has {} bytes; at most {most} are allowed", registered.name, result.len());

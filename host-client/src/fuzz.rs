@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::connection;
 use crate::ledger::Budget;
-use crate::tools::{ToolSpec, Tools};
+use crate::registry::Tools;
+use crate::tools::ToolSpec;
 
 /// How many calls the one execution of [`session`] was granted.
 const CALLS: u64 = 3;
@@ -19,7 +20,7 @@ const CALLS: u64 = 3;
 pub fn session(mut data: &[u8]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let ran = Arc::new(AtomicUsize::new(0));
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     for name in ["a.given", "a.kept"] {
         let counted = Arc::clone(&ran);
         let spec = ToolSpec::new(name, "", json!({"type": "object"}));

@@ -2,13 +2,14 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use host_client::{Client, ClientConfig, ExecuteRequest, ToolError, Tools};
+//! use host_client::{Client, ClientConfig, Effect, ExecuteRequest, ToolError, Tools};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Add { a: f64, b: f64 }
 //!
-//! let mut tools = Tools::new();
-//! tools.add("math.add", "Adds two numbers", |args: Add| async move { Ok::<_, ToolError>(args.a + args.b) })?;
+//! let tools = Tools::new();
+//! let add = |args: Add| async move { Ok::<_, ToolError>(args.a + args.b) };
+//! tools.add("math.add", "Adds two numbers", Effect::ReadOnly, add)?;
 //! let client = Client::connect(ClientConfig::new("ws://127.0.0.1:8080/ws", "the token"), tools).await?;
 //! let code = "return await mcp.call('math.add', {a: 1, b: 2})";
 //! let outcome = client.run(ExecuteRequest::new(code)).await?;
@@ -37,14 +38,20 @@ pub mod event;
 pub mod fuzz;
 mod ledger;
 pub mod local;
+pub mod manifest;
+pub mod registry;
 mod schema;
 mod tls;
 pub mod tools;
+pub mod trace;
 mod validate;
 
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use local::LocalRelay;
+pub use manifest::{Effect, Manifest, Mode, Overflow};
+pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
-pub use tools::{CallContext, Tool, ToolError, ToolSpec, Tools};
+pub use tools::{CallContext, Tool, ToolError, ToolSpec};
+pub use trace::TraceContext;

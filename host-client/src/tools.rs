@@ -1,29 +1,20 @@
-//! The registry: which tools there are, and how each is called.
+//! What a tool is, for whoever writes one. The registry is in [`crate::registry`].
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{ExecutionId, ToolName};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use relay_proto::{ErrorCode, ExecutionId, ToolName};
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::error::Error;
-use crate::validate::Schema;
-
-/// How long a tool may take unless it says otherwise.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many bytes of JSON a tool may return unless it says otherwise.
-pub const DEFAULT_RESULT_BYTES: usize = 10 << 20;
+use crate::manifest::{Effect, Manifest, Mode};
+use crate::trace::TraceContext;
 
 /// What is known of a tool before it is called.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
     /// `server.tool`.
     pub name: String,
@@ -31,38 +22,69 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of its arguments.
     pub input_schema: Value,
-    /// JSON Schema of its result, if known.
+    /// JSON Schema of its result, if known. A result that does not fit never reaches the code.
     pub output_schema: Option<Value>,
-    /// How long a call may take.
-    pub timeout: Duration,
-    /// The most bytes of JSON that a call may return.
-    pub result_bytes: usize,
+    /// What it may do, and how its calls are treated.
+    pub manifest: Manifest,
 }
 
 impl ToolSpec {
-    /// A tool with default limits and no schema for its result.
+    /// A tool with default limits, an unknown effect, and no schema for its result.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
         Self {
             name: name.into(),
             description: description.into(),
             input_schema,
             output_schema: None,
-            timeout: DEFAULT_TIMEOUT,
-            result_bytes: DEFAULT_RESULT_BYTES,
+            manifest: Manifest::default(),
         }
+    }
+
+    /// Says what calling it does.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.manifest.effect = Some(effect);
+        self
+    }
+
+    /// Says what it can reach.
+    #[must_use]
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.manifest.mode = mode;
+        self
+    }
+
+    /// Says how long a call may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.manifest.timeout = timeout;
+        self
+    }
+
+    /// Gives the JSON Schema of its result.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(schema);
+        self
     }
 }
 
-/// Where a call comes from.
+/// Where a call comes from, and how long there is.
 #[derive(Debug, Clone)]
 pub struct CallContext {
     /// The execution whose code calls.
     pub execution: ExecutionId,
+    /// The call's id in its session.
+    pub call: u64,
     /// The tool's full name.
     pub tool: ToolName,
+    /// When the call is given up.
+    pub deadline: Instant,
+    /// The span of this call, for what it asks of others.
+    pub trace: TraceContext,
 }
 
-/// What a call gives: JSON, or why it failed. The future is dropped when the call is cancelled or takes too long.
+/// What a call gives: UTF-8 JSON, or why it failed. The future is dropped when the call is cancelled or takes too long.
 pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, ToolError>> + Send>>;
 
 /// Something that code can call. Arguments have passed the tool's schema when `call` gets them.
@@ -72,19 +94,47 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Runs the tool. The answer is UTF-8 JSON.
     fn call(&self, arguments: Value, context: CallContext) -> CallFuture;
+
+    /// Whether its results fit its output schema by their very type, so that looking again would find nothing.
+    fn result_fits_by_type(&self) -> bool {
+        false
+    }
 }
 
 /// Why a tool failed, as the code will read it. Any error converts into it with `?`.
-pub struct ToolError(String);
+pub struct ToolError {
+    code: ErrorCode,
+    message: String,
+}
 
 impl ToolError {
-    /// A failure in words that the code's author can use.
+    /// A failure in words that the code's author can use; its code is `TOOL_FAILED`.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self { code: ErrorCode::ToolFailed, message: message.into() }
     }
 
-    pub(crate) fn into_message(self) -> String {
-        self.0
+    /// A refusal: the tool does not do such a thing, whoever asks. Its code is `TOOL_DENIED`.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::ToolDenied, message: message.into() }
+    }
+
+    /// A result that is larger than the tool's limit. Its code is `TOOL_RESULT_LIMIT`.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::ToolResultLimit, message: message.into() }
+    }
+
+    /// Nobody knows whether it was done: what was asked may have happened. Its code is `OUTCOME_UNKNOWN`.
+    pub fn outcome_unknown(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::OutcomeUnknown, message: message.into() }
+    }
+
+    /// The error code.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    pub(crate) fn into_parts(self) -> (ErrorCode, String) {
+        (self.code, self.message)
     }
 }
 
@@ -97,131 +147,18 @@ impl<E: std::error::Error> From<E> for ToolError {
             message.push_str(&cause.to_string());
             source = cause.source();
         }
-        Self(message)
+        Self::new(message)
     }
 }
 
 impl fmt::Debug for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The tools that code can call, by full name.
-#[derive(Default)]
-pub struct Tools {
-    by_name: BTreeMap<String, Arc<Registered>>,
-}
-
-/// A tool with its schema compiled.
-pub(crate) struct Registered {
-    pub(crate) name: ToolName,
-    pub(crate) spec: ToolSpec,
-    pub(crate) schema: Schema,
-    pub(crate) tool: Box<dyn Tool>,
-}
-
-impl fmt::Debug for Tools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.by_name.keys()).finish()
-    }
-}
-
-impl Tools {
-    /// No tools.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Registers an async function over typed arguments. The schemas come from the types.
-    ///
-    /// # Errors
-    /// The name is not `server.tool` or is taken.
-    pub fn add<A, R, F, Fut>(&mut self, name: &str, description: &str, function: F) -> Result<&mut Self, Error>
-    where
-        A: DeserializeOwned + JsonSchema + Send + 'static,
-        R: Serialize + JsonSchema + 'static,
-        F: Fn(A) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
-    {
-        let input_schema = schemars::schema_for!(A).to_value();
-        let spec = ToolSpec {
-            output_schema: Some(schemars::schema_for!(R).to_value()),
-            ..ToolSpec::new(name, description, input_schema)
-        };
-        self.add_with(spec, move |arguments, _context| {
-            let arguments = serde_json::from_value::<A>(arguments);
-            let running = arguments.map(&function);
-            async move {
-                let result = running?.await?;
-                Ok(serde_json::to_vec(&result)?.into())
-            }
-        })
-    }
-
-    /// Registers a function over JSON, for tools whose schema is only known at run time, or that set limits of their own.
-    ///
-    /// # Errors
-    /// The name is not `server.tool` or is taken, or the schema is not one.
-    pub fn add_with<F, Fut>(&mut self, spec: ToolSpec, function: F) -> Result<&mut Self, Error>
-    where
-        F: Fn(Value, CallContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Bytes, ToolError>> + Send + 'static,
-    {
-        self.add_tool(FunctionTool { spec, function })
-    }
-
-    /// Registers anything that is a [`Tool`].
-    ///
-    /// # Errors
-    /// The name is not `server.tool` or is taken, or the schema is not one.
-    pub fn add_tool(&mut self, tool: impl Tool) -> Result<&mut Self, Error> {
-        let spec = tool.spec();
-        let refuse = |reason: String| Error::Tool { name: spec.name.clone(), reason };
-        let name = ToolName::try_from(spec.name.clone()).map_err(|error| refuse(error.to_string()))?;
-        if self.by_name.contains_key(name.as_str()) {
-            return Err(refuse("there is a tool of this name already".into()));
-        }
-        let schema = Schema::compile(&spec.input_schema).map_err(refuse)?;
-        self.by_name.insert(spec.name.clone(), Arc::new(Registered { name, spec, schema, tool: Box::new(tool) }));
-        Ok(self)
-    }
-
-    /// What is known of each tool, by name.
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.by_name.values().map(|registered| &registered.spec)
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Registered>> {
-        self.by_name.get(name)
-    }
-
-    pub(crate) fn has_server(&self, server: &str) -> bool {
-        self.by_name.values().any(|registered| registered.name.server() == server)
-    }
-}
-
-struct FunctionTool<F> {
-    spec: ToolSpec,
-    function: F,
-}
-
-impl<F, Fut> Tool for FunctionTool<F>
-where
-    F: Fn(Value, CallContext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Bytes, ToolError>> + Send + 'static,
-{
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
-    fn call(&self, arguments: Value, context: CallContext) -> CallFuture {
-        Box::pin((self.function)(arguments, context))
+        f.write_str(&self.message)
     }
 }

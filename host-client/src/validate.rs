@@ -38,7 +38,7 @@ impl Schema {
         let Checked { is_recursive } = schema::check(schema)?;
         let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
         let compiled = jsonschema::options().with_pattern_options(patterns).build(schema);
-        let validator = compiled.map_err(|error| format!("its input schema is not usable: {error}"))?;
+        let validator = compiled.map_err(|error| format!("its schema is not usable: {error}"))?;
         Ok(Self { validator, is_recursive })
     }
 

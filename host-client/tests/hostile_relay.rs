@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use host_client::{Client, ClientConfig, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, ToolSpec, Tools};
+use host_client::{
+    Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, ToolSpec, Tools,
+};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
 use schemars::JsonSchema;
@@ -134,10 +136,10 @@ struct Pay {
 
 /// `bank.pay` counts its runs; `bank.wait` never ends.
 fn tools(runs: &Arc<AtomicUsize>) -> Tools {
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     let counted = Arc::clone(runs);
     tools
-        .add("bank.pay", "Pays", move |_: Pay| {
+        .add("bank.pay", "Pays", Effect::ReadOnly, move |_: Pay| {
             let run = counted.fetch_add(1, Ordering::SeqCst) + 1;
             async move { Ok::<_, ToolError>(run) }
         })

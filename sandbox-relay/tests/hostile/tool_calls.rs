@@ -28,7 +28,7 @@ const NAMES: [&str; 12] = [
 #[tokio::test]
 async fn names_stay_data() {
     let arena = Arena::start(&[]).await;
-    let mut tools = Tools::new();
+    let tools = Tools::new();
     for name in NAMES {
         let spec = ToolSpec::new(name, "", json!(true));
         tools

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use host_client::{
-    Client, ClientConfig, Error, ErrorCode, ExecuteRequest, ExecutionError, LocalRelay, Outcome, ToolError, ToolSpec,
-    Tools,
+    Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, ExecutionError, LocalRelay, Outcome, ToolError,
+    ToolSpec, Tools,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -153,23 +153,27 @@ impl Drop for Running {
 
 /// The tools of the server `test`.
 pub(crate) fn tools(seen: &Arc<Seen>) -> Tools {
-    let mut tools = Tools::new();
-    tools.add("test.add", "Adds", |Add { a, b }| async move { Ok::<_, ToolError>(a + b) }).unwrap();
+    let tools = Tools::new();
+    tools.add("test.add", "Adds", Effect::ReadOnly, |Add { a, b }| async move { Ok::<_, ToolError>(a + b) }).unwrap();
     tools
-        .add("test.fail", "Fails", |_: Nothing| async move { Err::<(), _>(ToolError::new("it did not work")) })
+        .add("test.fail", "Fails", Effect::ReadOnly, |_: Nothing| async move {
+            Err::<(), _>(ToolError::new("it did not work"))
+        })
         .unwrap();
     tools
-        .add("test.panic", "Panics", |_: Nothing| async move {
+        .add("test.panic", "Panics", Effect::ReadOnly, |_: Nothing| async move {
             if true {
                 panic!("inside")
             }
             Ok(())
         })
         .unwrap();
-    tools.add("test.large", "Returns much", |Size { bytes }| async move { Ok("x".repeat(bytes)) }).unwrap();
+    tools
+        .add("test.large", "Returns much", Effect::ReadOnly, |Size { bytes }| async move { Ok("x".repeat(bytes)) })
+        .unwrap();
     let waiting = Arc::clone(seen);
     tools
-        .add("test.wait", "Waits", move |Wait { ms }| {
+        .add("test.wait", "Waits", Effect::ReadOnly, move |Wait { ms }| {
             let running = Running::new(&waiting);
             async move {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
