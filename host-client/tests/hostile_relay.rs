@@ -91,6 +91,7 @@ fn call(id: &str, execution: &str, tool: &str, arguments: &str) -> Payload {
         arguments: arguments.as_bytes().to_vec().into(),
         execution_id: execution.into(),
         remaining_ms: 60_000,
+        ..Default::default()
     })
 }
 

@@ -37,6 +37,8 @@ pub fn cap(field: u32) -> Option<Cap> {
         11 => (4 * MIB + 64 * KIB, 16 * KIB), // output
         12 => (16 * KIB, 8),                  // renew
         13 => (64 * KIB, 512),                // renewed
+        14 => (8 * MIB, 8_192),               // tools_changed
+        15 => (KIB, 8),                       // call_state
         _ => return None,
     };
     Some(Cap { bytes, items })
@@ -171,6 +173,8 @@ impl Payload {
             Self::Output(_) => (11, "output"),
             Self::Renew(_) => (12, "renew"),
             Self::Renewed(_) => (13, "renewed"),
+            Self::ToolsChanged(_) => (14, "tools_changed"),
+            Self::CallState(_) => (15, "call_state"),
         }
     }
 }

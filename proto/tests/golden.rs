@@ -11,7 +11,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn usage() -> wire::Usage {
-    wire::Usage { queue_us: 1, wall_us: 2, cpu_us: 3, tool_calls: 4, output_bytes: 5, memory_bytes: 6 }
+    wire::Usage { queue_us: 1, wall_us: 2, cpu_us: 3, tool_calls: 4, output_bytes: 5, memory_bytes: 6, approval_us: 7 }
 }
 
 fn warnings() -> Vec<wire::Warning> {
@@ -29,8 +29,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 arguments: json.clone(),
                 execution_id: "e".into(),
                 remaining_ms: 300,
+                traceparent: "t".into(),
             }),
-            "0a140a01311203612e621a027b7d820101658801ac02",
+            "0a180a01311203612e621a027b7d820101658801ac0292010174",
         ),
         (
             Payload::ToolResult(wire::ToolResult {
@@ -51,8 +52,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 limits: [("wall_ms".to_owned(), 5)].into(),
                 bindings: vec!["io".into()],
                 input: "i".into(),
+                traceparent: "t".into(),
             }),
-            "1a290a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169",
+            "1a2d0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174",
         ),
         (
             Payload::Result(wire::Result {
@@ -61,7 +63,7 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 usage: Some(usage()),
                 warnings: warnings(),
             }),
-            "22200a027b7d820101658a010c0801100218032004280530069201060a015712016d",
+            "22220a027b7d820101658a010e08011002180320042805300638079201060a015712016d",
         ),
         (
             Payload::Error(wire::Error {
@@ -78,7 +80,7 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 usage: Some(usage()),
                 warnings: warnings(),
             }),
-            "2a3d0a01311201781a0143820101658a0103612e62920101549a01016ca00101a80102b2010168ba010c080110021803200428053006c201060a015712016d",
+            "2a3f0a01311201781a0143820101658a0103612e62920101549a01016ca00101a80102b2010168ba010e0801100218032004280530063807c201060a015712016d",
         ),
         (Payload::Ping(wire::Ping { id: "p".into() }), "32030a0170"),
         (Payload::Pong(wire::Pong { id: "p".into() }), "3a030a0170"),
@@ -132,6 +134,25 @@ fn messages() -> Vec<(Payload, &'static str)> {
             }),
             "6a1d0805120b0a0777616c6c5f6d7310071a060a015712016d2201652a0143",
         ),
+        (
+            Payload::ToolsChanged(wire::ToolsChanged {
+                tools: vec![wire::Tool {
+                    name: "a.b".into(),
+                    description: "d".into(),
+                    input_schema: json.clone(),
+                    output_schema: json,
+                }],
+            }),
+            "72120a100a03612e621201641a027b7d22027b7d",
+        ),
+        (
+            Payload::CallState(wire::CallState {
+                execution_id: "e".into(),
+                call_id: "1".into(),
+                status: wire::CallStatus::AwaitingApproval.into(),
+            }),
+            "7a080a01651201311802",
+        ),
     ]
 }
 
@@ -145,7 +166,7 @@ fn every_message_has_its_bytes() {
         assert_eq!(hex(&encoded), bytes, "{message:?}");
         assert_eq!(frame::decode(encoded).as_ref(), Ok(&message));
     }
-    assert_eq!(kinds, (1..=13).collect(), "a message without golden bytes");
+    assert_eq!(kinds, (1..=15).collect(), "a message without golden bytes");
     let numbered = Message { sequence: 1, acknowledged: 300, ..Payload::Ping(wire::Ping::default()).into() };
     assert_eq!(hex(&frame::encode(&numbered)), "3200a00601a806ac02");
 }

@@ -1,6 +1,7 @@
 //! `eval`: runs one script from standard input, in the same kind of worker, without any network, tool or key.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use clap::Args;
 use relay_proto::{ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::config::{Settings, WorkerArgs};
-use crate::execution::{self, Bindings, CallFailure, Event, EventSink, ExecutionError, ExecutionRequest};
+use crate::execution::{self, Bindings, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest};
 use crate::sandbox::pool::{Pool, PoolConfig};
 
 /// The most bytes that standard input may have.
@@ -110,8 +111,9 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let bindings = Bindings { io: true, ..Bindings::default() };
     let request = ExecutionRequest { source: request.source, input: request.input, bindings, limits };
     // The sender is kept: while it lives, nobody has cancelled.
-    let (_commands, receiver) = mpsc::channel(1);
-    let (outcome, _worker) = execution::run(worker, request, receiver, sink).await;
+    let (_sender, commands) = mpsc::channel(1);
+    let control = Control { commands, states: Arc::default() };
+    let (outcome, _worker) = execution::run(worker, request, control, sink).await;
     outcome.result.map(drop)
 }
 

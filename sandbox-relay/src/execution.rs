@@ -6,9 +6,11 @@
 mod hostile_worker;
 mod link;
 mod run;
+mod states;
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -21,6 +23,7 @@ use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
 use crate::sandbox::pool::Worker;
 use link::{Reader, Writer, put_instruction};
 use run::{Run, cancelled};
+pub(crate) use states::CallStates;
 
 /// What to run and within what.
 #[derive(Debug)]
@@ -61,6 +64,13 @@ pub(crate) enum Command {
     Settle { call: WorkerCall, outcome: Result<Bytes, CallFailure> },
     /// Nobody wants the outcome any more.
     Cancel,
+}
+
+/// What an execution is told while it runs.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) commands: mpsc::Receiver<Command>,
+    pub(crate) states: Arc<CallStates>,
 }
 
 /// The worker's own number of a call.
@@ -171,9 +181,10 @@ impl ExecutionError {
 pub(crate) async fn run(
     mut worker: Worker,
     request: ExecutionRequest,
-    mut commands: mpsc::Receiver<Command>,
+    control: Control,
     sink: &mut impl EventSink,
 ) -> (Outcome, Worker) {
+    let Control { mut commands, states } = control;
     let limits = request.limits;
     let begun = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|mut socket| {
         worker.limit_memory(limits.get(LimitName::MemoryBytes))?;
@@ -194,7 +205,7 @@ pub(crate) async fn run(
             return (Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() }, worker);
         }
     };
-    let mut run = Run::new(worker, limits, Writer { socket: writer, pending: first });
+    let mut run = Run::new(worker, limits, Writer { socket: writer, pending: first }, Arc::clone(&states));
     let mut reader = Reader { socket: reader, buffer: BytesMut::new() };
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
@@ -221,6 +232,7 @@ pub(crate) async fn run(
                 Some(ended) => break ended,
                 None => pending = pending.or_else(|| run.given_up()),
             },
+            () = states.changed() => run.look_at_states(),
             // The next round writes.
             () = run.writer.writable(), if run.writer.is_pending() => {}
             permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {

@@ -1,17 +1,17 @@
 //! One host's state: what it may do, what runs for it, which calls are open. It knows messages and no transport.
 
+mod announced;
+mod faults;
 mod sink;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolName, ToolPatterns,
-    wire,
+    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolPatterns, wire,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -19,9 +19,13 @@ use tokio::time::Instant;
 use crate::App;
 use crate::admission::SessionNumber;
 use crate::auth::{Grant, Identity, Unauthenticated};
-use crate::execution::{Bindings, CallFailure, Command, ExecutionError, ExecutionRequest, WorkerCall};
+use crate::execution::{
+    Bindings, CallFailure, CallStates, Command, Control, ExecutionError, ExecutionRequest, WorkerCall,
+};
 use crate::outbound::Outbound;
 use crate::subject::SubjectPermit;
+use announced::AnnouncedTools;
+use faults::Faults;
 use sink::{SessionSink, run_execution};
 
 /// How many execution ids of the past a session remembers, to notice one that is used again.
@@ -35,6 +39,9 @@ const MAX_PATTERNS: usize = 256;
 const MAX_PATTERN_BYTES: usize = 256;
 /// The most bytes of a host's words on a failed call.
 const MAX_FAILURE_BYTES: usize = 8 << 10;
+
+/// What `welcome` offers.
+const FEATURES: [&str; 4] = ["call_state", "renew", "tools_changed", "traceparent"];
 
 /// The peer did what the session's state does not allow: the session is over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +78,8 @@ struct Shared {
     expires: watch::Sender<Instant>,
     outbound: Outbound,
     source_bytes: Arc<Semaphore>,
-    /// What `hello` announced; without it no tool is known by name.
-    tools: OnceLock<Tools>,
+    /// What the host announced last; without hello no tool is known by name.
+    tools: RwLock<Arc<AnnouncedTools>>,
     state: Mutex<State>,
     /// Told whenever an execution has ended.
     ended: Notify,
@@ -107,11 +114,17 @@ pub(crate) enum Reply {
 
 #[derive(Default)]
 struct State {
-    executions: HashMap<ExecutionId, mpsc::Sender<Command>>,
+    executions: HashMap<ExecutionId, LiveExecution>,
     past: VecDeque<ExecutionId>,
     past_set: HashSet<ExecutionId>,
     calls: HashMap<CallId, (ExecutionId, WorkerCall)>,
     last_call: u64,
+}
+
+/// How an execution that runs or waits is told something.
+struct LiveExecution {
+    commands: mpsc::Sender<Command>,
+    states: Arc<CallStates>,
 }
 
 impl Shared {
@@ -122,6 +135,14 @@ impl Shared {
 
     fn grant(&self) -> Arc<SessionGrant> {
         Arc::clone(&self.grant.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tools(&self) -> Arc<AnnouncedTools> {
+        Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn announce(&self, tools: AnnouncedTools) {
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 }
 
@@ -134,26 +155,6 @@ impl State {
         {
             self.past_set.remove(&oldest);
         }
-    }
-}
-
-/// The tools that a host announced.
-#[derive(Default)]
-struct Tools {
-    by_server: HashMap<String, HashSet<String>>,
-    /// The servers' names, for an error.
-    servers: String,
-}
-
-impl Tools {
-    /// How many servers an error names.
-    const NAMED: usize = 20;
-
-    fn name_servers(&mut self) {
-        let mut servers: Vec<_> = self.by_server.keys().map(String::as_str).collect();
-        servers.sort_unstable();
-        servers.truncate(Self::NAMED);
-        self.servers = servers.join(", ");
     }
 }
 
@@ -176,7 +177,7 @@ impl Session {
             expires: watch::Sender::new(Instant::now() + identity.expires_in),
             outbound,
             source_bytes: Arc::new(Semaphore::new(SESSION_SOURCE_BYTES)),
-            tools: OnceLock::new(),
+            tools: RwLock::default(),
             state: Mutex::default(),
             ended: Notify::new(),
         };
@@ -217,6 +218,13 @@ impl Session {
                 // A host renews now and then; whoever does nothing else is at fault.
                 self.faults.count().map(|()| Some(Reply::Renewal(renew.token)))
             }
+            (Payload::ToolsChanged(changed), Mode::Full) => {
+                // It costs as much as a hello. Whoever sends nothing else is at fault.
+                self.faults.count()?;
+                self.shared.announce(AnnouncedTools::new(changed.tools)?);
+                Ok(None)
+            }
+            (Payload::CallState(state), Mode::Full) => self.call_state(&state).map(|()| None),
             (Payload::ToolResult(result), mode) => self.tool_result(result, mode).map(|()| None),
             (Payload::Error(error), Mode::Basic) => self.failed_call(error).map(|()| None),
             (Payload::Cancel(cancel), Mode::Full) => {
@@ -294,21 +302,13 @@ impl Session {
         if hello.protocol_version == 0 {
             return Err(Violation("hello names no protocol version".into()));
         }
-        let mut tools = Tools::default();
-        for tool in hello.tools {
-            let name =
-                ToolName::try_from(tool.name).map_err(|error| Violation(format!("hello names a tool: {error}")))?;
-            tools.by_server.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
-        }
-        tools.name_servers();
-        // Hello is the first message, so nothing was set before.
-        self.shared.tools.get_or_init(|| tools);
         let shared = &self.shared;
+        shared.announce(AnnouncedTools::new(hello.tools)?);
         let (grant, expires_in) = (shared.grant(), shared.expires.borrow().saturating_duration_since(Instant::now()));
         tracing::info!(session = shared.number.0, subject = &*shared.subject, client = short(&hello.client), "hello");
         Ok(Payload::Welcome(wire::Welcome {
             protocol_version: PROTOCOL_VERSION.min(hello.protocol_version),
-            features: vec!["renew".into()],
+            features: FEATURES.map(Into::into).into(),
             session_id: shared.number.0.to_string(),
             relay: concat!("sandbox-relay/", env!("CARGO_PKG_VERSION")).into(),
             limits: grant.limits.to_wire(),
@@ -338,6 +338,7 @@ impl Session {
             let message = format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one");
             return refuse(ErrorCode::InvalidInput, message);
         }
+        let traceparent = traceparent(&execute.traceparent).to_owned();
         let (request, warnings) = match self.request(execute, mode, &grant) {
             Ok(request) => request,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
@@ -346,7 +347,7 @@ impl Session {
         let Some(held) = self.hold_source(&request) else {
             return refuse(ErrorCode::Overloaded, "too many bytes of source wait to be run already".into());
         };
-        let commands = {
+        let control = {
             let mut state = self.shared.lock();
             let live = state.executions.len();
             if mode == Mode::Basic && live > 0 {
@@ -363,12 +364,14 @@ impl Session {
             }
             // One answer for each open call, and a cancel.
             let (sender, commands) = mpsc::channel(in_flight + 1);
-            state.executions.insert(id.clone(), sender);
-            commands
+            let states = Arc::<CallStates>::default();
+            state.executions.insert(id.clone(), LiveExecution { commands: sender, states: Arc::clone(&states) });
+            Control { commands, states }
         };
         let only = ToolPatterns::new(only);
-        let sink = SessionSink { shared: Arc::clone(&self.shared), grant, only, id, basic: mode != Mode::Full };
-        tokio::spawn(run_execution(sink, request, commands, warnings, held));
+        let shared = Arc::clone(&self.shared);
+        let sink = SessionSink { shared, grant, only, id, traceparent, basic: mode != Mode::Full };
+        tokio::spawn(run_execution(sink, request, control, warnings, held));
         None
     }
 
@@ -440,20 +443,40 @@ impl Session {
             let was_sent = (1..=state.last_call).contains(&call.0);
             return if was_sent { Ok(()) } else { Err(Violation(format!("there is no tool call {call}"))) };
         };
-        if let Some(commands) = state.executions.get(&execution) {
+        if let Some(live) = state.executions.get(&execution) {
+            live.states.forget(worker_call);
             // There is room for one answer to each open call, so this fails only when the execution has just ended.
-            let _ = commands.try_send(Command::Settle { call: worker_call, outcome });
+            let _ = live.commands.try_send(Command::Settle { call: worker_call, outcome });
         }
         Ok(())
+    }
+
+    fn call_state(&mut self, of: &wire::CallState) -> Result<(), Violation> {
+        let call = CallId::try_from(of.call_id.as_str()).map_err(|error| Violation(error.to_string()))?;
+        let awaits = of.status() == wire::CallStatus::AwaitingApproval;
+        let is_news = {
+            let state = self.shared.lock();
+            if !(1..=state.last_call).contains(&call.0) {
+                return Err(Violation(format!("there is no tool call {call}")));
+            }
+            match state.calls.get(&call) {
+                Some((execution, worker_call)) => {
+                    state.executions.get(execution).is_some_and(|live| live.states.set(*worker_call, awaits))
+                }
+                // It crossed with the end of its call.
+                None => false,
+            }
+        };
+        if is_news { Ok(()) } else { self.faults.count() }
     }
 
     fn cancel(&self, cancel: &wire::Cancel) {
         // An execution that has just ended is no fault.
         if let Ok(id) = ExecutionId::try_from(cancel.execution_id.clone())
-            && let Some(commands) = self.shared.lock().executions.get(&id)
+            && let Some(live) = self.shared.lock().executions.get(&id)
         {
             // A place is kept for it. Where a second cancel finds none, the first is on its way.
-            let _ = commands.try_send(Command::Cancel);
+            let _ = live.commands.try_send(Command::Cancel);
         }
     }
 }
@@ -474,32 +497,6 @@ fn now(payload: Payload) -> Option<Reply> {
     Some(Reply::Now(payload.into()))
 }
 
-/// How many messages a peer sent that were refused or mean nothing. It may go on as long as they are few.
-struct Faults {
-    left: u32,
-    filled_up: Instant,
-}
-
-impl Faults {
-    /// A newer peer's messages, a queue that was full: some are nobody's fault.
-    const MOST: u32 = 1_000;
-    const REFILL: Duration = Duration::from_millis(100);
-
-    fn new() -> Self {
-        Self { left: Self::MOST, filled_up: Instant::now() }
-    }
-
-    fn count(&mut self) -> Result<(), Violation> {
-        let periods = self.filled_up.elapsed().as_millis() / Self::REFILL.as_millis();
-        if periods > 0 {
-            let more = u32::try_from(periods).unwrap_or(u32::MAX);
-            (self.left, self.filled_up) = (self.left.saturating_add(more).min(Self::MOST), Instant::now());
-        }
-        self.left = self.left.checked_sub(1).ok_or_else(|| Violation("too many messages were refused".into()))?;
-        Ok(())
-    }
-}
-
 impl Drop for Session {
     fn drop(&mut self) {
         // Executions end when nobody can answer them any more.
@@ -509,6 +506,20 @@ impl Drop for Session {
 
 fn clamp_warning(clamped: &Clamped) -> wire::Warning {
     wire::Warning { code: warning::LIMIT_CLAMPED.into(), message: clamped.to_string() }
+}
+
+/// A trace context that can be passed on, or nothing.
+fn traceparent(text: &str) -> &str {
+    let part = |range| text.get(range).unwrap_or_default();
+    let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_one = text.len() == 55
+        && part(0..3) == "00-"
+        && is_hex(part(3..35))
+        && part(35..36) == "-"
+        && is_hex(part(36..52))
+        && part(52..53) == "-"
+        && is_hex(part(53..55));
+    if is_one { text } else { "" }
 }
 
 /// What a script may read of a host's words.

@@ -77,7 +77,8 @@ async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     let request =
         ExecutionRequest { source: String::new(), input: String::new(), bindings: Bindings::default(), limits };
     let worker = pool.take().await.unwrap();
-    let (outcome, _worker) = run(worker, request, commands, &mut sink).await;
+    let control = Control { commands, states: Arc::default() };
+    let (outcome, _worker) = run(worker, request, control, &mut sink).await;
     (outcome, sink)
 }
 

@@ -1,6 +1,7 @@
 //! The state of a run, and what it has used: every limit that can be counted from outside is counted here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::link::{MAX_WAITING_BYTES, Reader, Writer};
-use super::{CallFailure, Command, Event, EventSink, ExecutionError, Outcome, WorkerCall};
+use super::{CallFailure, CallStates, Command, Event, EventSink, ExecutionError, Outcome, WorkerCall};
 use crate::sandbox::channel::ChannelError;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
 use crate::sandbox::pool::Worker;
@@ -53,8 +54,13 @@ pub(super) fn cancelled() -> Ended {
 }
 
 struct OpenCall {
+    /// Its own, or that of its approval.
     deadline: Instant,
     tool: ToolName,
+    /// While it awaits approval: how much of its own time is left.
+    left: Option<Duration>,
+    /// How long it may still await approval, however often the host changes its mind.
+    approval_left: Duration,
 }
 
 /// The state of a run, and what it has used.
@@ -64,11 +70,15 @@ pub(super) struct Run {
     limits: Limits,
     started: Instant,
     wall_deadline: Instant,
+    states: Arc<CallStates>,
+    /// Since when the wall's clock has stood still, because a call awaits approval.
+    paused: Option<Instant>,
+    approval: Duration,
     cpu_before: Duration,
     cpu_check: Instant,
     open: HashMap<WorkerCall, OpenCall>,
     first_call_deadline: Option<Instant>,
-    given_up: Vec<WorkerCall>,
+    given_up: Vec<(WorkerCall, ErrorCode)>,
     tool_calls: u64,
     /// Calls that the worker asked for, those included that were refused here.
     asked_calls: u64,
@@ -77,7 +87,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(worker: Worker, limits: Limits, writer: Writer) -> Self {
+    pub(super) fn new(worker: Worker, limits: Limits, writer: Writer, states: Arc<CallStates>) -> Self {
         let started = Instant::now();
         let after = |name| started + Duration::from_millis(limits.get(name));
         Self {
@@ -85,6 +95,9 @@ impl Run {
             writer,
             started,
             wall_deadline: after(LimitName::WallMs),
+            states,
+            paused: None,
+            approval: Duration::ZERO,
             cpu_check: after(LimitName::CpuMs),
             open: HashMap::new(),
             first_call_deadline: None,
@@ -99,7 +112,10 @@ impl Run {
     }
 
     pub(super) fn next_check(&self) -> Instant {
-        let check = self.wall_deadline.min(self.cpu_check);
+        let check = match self.paused {
+            Some(_) => self.cpu_check,
+            None => self.cpu_check.min(self.wall_deadline),
+        };
         self.first_call_deadline.map_or(check, |call| check.min(call))
     }
 
@@ -111,9 +127,12 @@ impl Run {
         match command {
             Some(Command::Settle { call, outcome }) => {
                 // A call that was given up meanwhile is settled already.
-                if let Some(OpenCall { tool, .. }) = self.open.remove(&call) {
+                if let Some(OpenCall { tool, left, .. }) = self.open.remove(&call) {
                     let outcome = self.bounded(&tool, outcome);
                     self.writer.put(settle(call, outcome));
+                    if left.is_some() {
+                        self.look_at_states();
+                    }
                 }
                 None
             }
@@ -137,10 +156,51 @@ impl Run {
         Ok(result)
     }
 
+    /// Stops and continues the clocks as the states of the calls are now.
+    pub(super) fn look_at_states(&mut self) {
+        let now = Instant::now();
+        let mut waits = false;
+        for (call, open) in &mut self.open {
+            match (self.states.awaits(*call), open.left) {
+                (true, None) => {
+                    open.left = Some(open.deadline.saturating_duration_since(now));
+                    open.deadline = now + open.approval_left;
+                }
+                (false, Some(left)) => {
+                    open.left = None;
+                    open.approval_left = open.deadline.saturating_duration_since(now);
+                    open.deadline = now + left;
+                }
+                _ => {}
+            }
+            waits |= open.left.is_some();
+        }
+        self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
+        match self.paused {
+            None if waits => self.paused = Some(now),
+            Some(since) if !waits => {
+                self.paused = None;
+                self.approval += now - since;
+                self.wall_deadline += now - since;
+            }
+            _ => {}
+        }
+    }
+
+    /// Waiting for approvals, so far.
+    fn approval(&self) -> Duration {
+        self.approval + self.paused.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// The time that counts as the execution's own.
+    fn wall(&self) -> Duration {
+        self.started.elapsed().saturating_sub(self.approval())
+    }
+
     /// Looks at the clocks: the wall's, the CPU's, and those of the open calls.
     pub(super) fn check_time(&mut self) -> Option<Ended> {
         let now = Instant::now();
-        if now >= self.wall_deadline {
+        if self.paused.is_none() && now >= self.wall_deadline {
             return Some(Ended::Stopped(self.limit_hit(ErrorCode::Timeout, LimitName::WallMs)));
         }
         if now >= self.cpu_check {
@@ -159,17 +219,22 @@ impl Run {
     }
 
     fn give_up_calls(&mut self, now: Instant) {
-        let limit = self.limits.get(LimitName::ToolCallMs);
         let expired: Vec<_> =
             self.open.iter().filter(|(_, open)| open.deadline <= now).map(|(call, _)| *call).collect();
         for call in expired {
-            if let Some(OpenCall { tool, .. }) = self.open.remove(&call) {
-                let message = format!("{tool} did not answer within {limit} ms");
-                self.writer.put(settle(call, Err(CallFailure { code: ErrorCode::ToolTimeout.into(), message })));
-                self.given_up.push(call);
+            if let Some(OpenCall { tool, left, .. }) = self.open.remove(&call) {
+                let (code, message) = if left.is_some() {
+                    let limit = self.limits.get(LimitName::ApprovalMs);
+                    (ErrorCode::ApprovalTimeout, format!("nobody approved the call of {tool} within {limit} ms"))
+                } else {
+                    let limit = self.limits.get(LimitName::ToolCallMs);
+                    (ErrorCode::ToolTimeout, format!("{tool} did not answer within {limit} ms"))
+                };
+                self.writer.put(settle(call, Err(CallFailure { code: code.into(), message })));
+                self.given_up.push((call, code));
             }
         }
-        self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
+        self.look_at_states();
     }
 
     /// What to tell of a worker that is not heard any more.
@@ -181,7 +246,12 @@ impl Run {
     }
 
     pub(super) fn given_up(&mut self) -> Option<Event> {
-        self.given_up.pop().map(|call| Event::CallGivenUp { call, reason: "tool_call_ms is used up" })
+        let (call, code) = self.given_up.pop()?;
+        let reason = match code {
+            ErrorCode::ApprovalTimeout => "approval_ms is used up",
+            _ => "tool_call_ms is used up",
+        };
+        Some(Event::CallGivenUp { call, reason })
     }
 
     /// Takes what the worker said, and what it said right after it where that can go together.
@@ -230,12 +300,14 @@ impl Run {
         };
         self.tool_calls += 1;
         let now = Instant::now();
-        let remaining = Duration::from_millis(self.limits.get(LimitName::ToolCallMs)).min(self.wall_deadline - now);
+        let wall_left = self.wall_deadline.saturating_duration_since(self.paused.unwrap_or(now));
+        let remaining = Duration::from_millis(self.limits.get(LimitName::ToolCallMs)).min(wall_left);
         // A call has its own limit; where the execution ends before it, that ends the call too.
         let deadline = now + Duration::from_millis(self.limits.get(LimitName::ToolCallMs));
-        self.open.insert(number, OpenCall { deadline, tool: tool.clone() });
-        // All calls have the same limit, so the first is the first to expire; a later look corrects what was answered.
-        self.first_call_deadline.get_or_insert(deadline);
+        let approval_left = Duration::from_millis(self.limits.get(LimitName::ApprovalMs));
+        self.open.insert(number, OpenCall { deadline, tool: tool.clone(), left: None, approval_left });
+        // A later look corrects what was answered.
+        self.first_call_deadline = Some(self.first_call_deadline.map_or(deadline, |first| first.min(deadline)));
         Ok(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))
     }
 
@@ -284,7 +356,7 @@ impl Run {
     /// How near each limit is.
     fn standing(&self) -> String {
         let used = [
-            (LimitName::WallMs, self.started.elapsed().as_millis()),
+            (LimitName::WallMs, self.wall().as_millis()),
             (LimitName::CpuMs, self.cpu_time().as_millis()),
             (LimitName::ToolCalls, self.tool_calls.into()),
             (LimitName::OutputBytes, self.output_bytes as u128),
@@ -306,7 +378,8 @@ impl Run {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let usage = wire::Usage {
             queue_us: 0,
-            wall_us: micros(self.started.elapsed()),
+            wall_us: micros(self.wall()),
+            approval_us: micros(self.approval()),
             cpu_us: micros(self.cpu_time()),
             tool_calls: self.tool_calls,
             output_bytes: self.output_bytes as u64,

@@ -4,22 +4,20 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::{HeldSource, SessionGrant, Shared};
+use crate::execution::{
+    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
+};
+use crate::outbound::Room;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
 use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
-use tokio::sync::mpsc;
-
-use super::{HeldSource, SessionGrant, Shared, Tools};
-use crate::execution::{
-    self, CallFailure, Command, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
-};
-use crate::outbound::Room;
 
 /// Waits for its turn, runs, and answers.
 pub(super) async fn run_execution(
     mut sink: SessionSink,
     request: ExecutionRequest,
-    mut commands: mpsc::Receiver<Command>,
+    mut control: Control,
     clamped: Vec<wire::Warning>,
     held: HeldSource,
 ) {
@@ -44,7 +42,7 @@ pub(super) async fn run_execution(
         biased;
         admitted = admitted => admitted,
         // Nothing but the end of the session or a cancel can come while no call was made.
-        _ = commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
+        _ = control.commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
     };
     let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
     let (mut outcome, worker) = match admitted {
@@ -52,7 +50,7 @@ pub(super) async fn run_execution(
             // From here on the worker holds the source.
             drop(held);
             let _fair = shared.app.fairness.enter(&shared.subject, &worker);
-            let (outcome, worker) = execution::run(worker, request, commands, &mut sink).await;
+            let (outcome, worker) = execution::run(worker, request, control, &mut sink).await;
             (outcome, Some((worker, permit)))
         }
         Err(error) => (Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() }, None),
@@ -80,6 +78,8 @@ pub(super) struct SessionSink {
     /// The tools that this execution was given.
     pub(super) only: ToolPatterns,
     pub(super) id: ExecutionId,
+    /// The trace that its calls belong to; empty where there is none.
+    pub(super) traceparent: String,
     /// The peer said no hello: short names, no ids, nothing cancelled.
     pub(super) basic: bool,
 }
@@ -149,18 +149,7 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
-        let none = Tools::default();
-        let tools = self.shared.tools.get().unwrap_or(&none);
-        match tools.by_server.get(tool.server()) {
-            None => {
-                let message = format!("there is no server {:?}; there are: {}", tool.server(), tools.servers);
-                fail(ErrorCode::UnknownServer, message)
-            }
-            Some(names) if !allowed || !names.contains(tool.tool()) => {
-                fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
-            }
-            Some(_) => Ok(()),
-        }
+        self.shared.tools().check(tool, allowed)
     }
 
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
@@ -183,13 +172,20 @@ impl EventSink for SessionSink {
                     arguments,
                     execution_id: self.execution_id(),
                     remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+                    traceparent: self.traceparent.clone(),
                 }));
             }
             Event::CallGivenUp { call, reason } => {
                 let given_up = |_: &CallId, (execution, open): &mut (ExecutionId, WorkerCall)| {
                     *execution == self.id && *open == call
                 };
-                let id = self.shared.lock().calls.extract_if(given_up).next();
+                let id = {
+                    let mut state = self.shared.lock();
+                    if let Some(live) = state.executions.get(&self.id) {
+                        live.states.forget(call);
+                    }
+                    state.calls.extract_if(given_up).next()
+                };
                 if let Some((id, _)) = id {
                     self.send_cancel(room, id, reason);
                 }

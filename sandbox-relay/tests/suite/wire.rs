@@ -1,5 +1,7 @@
 //! The socket byte by byte: peers without hello, close codes, refusals.
 
+use std::time::Duration;
+
 use futures_util::{SinkExt, StreamExt};
 use host_client::{Error, LocalRelay, Tools};
 use relay_proto::wire::message::Payload;
@@ -169,7 +171,8 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!((welcome.protocol_version, welcome.executions), (1, 8));
     assert_eq!(welcome.limits["wall_ms"], 120_000);
     assert_eq!(welcome.bindings, ["console", "io"]);
-    assert_eq!(welcome.features, ["renew"], "what the relay does not do yet is not offered");
+    let features = ["call_state", "renew", "tools_changed", "traceparent"];
+    assert_eq!(welcome.features, features, "what the relay does not do yet is not offered");
     let execute = wire::Execute {
         code: "console.log('x'); return await mcp.call('a.c.d')".into(),
         execution_id: "run-1".into(),
@@ -204,6 +207,104 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     raw.send_message(wire::Message { sequence: 6, ..success(&call.id, "1").into() }).await;
     raw.send_message(wire::Message { sequence: 7, ..Payload::Ping(wire::Ping { id: "p".into() }).into() }).await;
     assert!(matches!(raw.payload().await, Payload::Pong(_)));
+}
+
+/// Sends an execution as the second message.
+async fn second(raw: &mut Raw, code: &str, limits: &[(&str, u64)]) {
+    let execute = wire::Execute {
+        code: code.into(),
+        execution_id: "e".into(),
+        limits: limits.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        traceparent: TRACEPARENT.into(),
+        ..wire::Execute::default()
+    };
+    raw.send_message(wire::Message { sequence: 2, ..Payload::Execute(execute).into() }).await;
+}
+
+const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+fn call_state(call: &wire::ToolCall, status: wire::CallStatus) -> Payload {
+    let (execution_id, call_id) = (call.execution_id.clone(), call.id.clone());
+    Payload::CallState(wire::CallState { execution_id, call_id, status: status.into() })
+}
+
+#[tokio::test]
+async fn the_clocks_stand_still_while_a_call_awaits_approval() {
+    let relay = start_relay(&[]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&["a.b"]).await;
+    let limits = [("wall_ms", 1_000), ("tool_call_ms", 800)];
+    second(&mut raw, "await mcp.call('a.b'); return await mcp.call('a.b')", &limits).await;
+    let call = raw.call().await;
+    assert_eq!(call.traceparent, TRACEPARENT);
+    let waited = Duration::from_millis(1_500);
+    raw.send_message(wire::Message { sequence: 3, ..call_state(&call, wire::CallStatus::AwaitingApproval).into() })
+        .await;
+    tokio::time::sleep(waited).await;
+    raw.send_message(wire::Message { sequence: 4, ..call_state(&call, wire::CallStatus::Started).into() }).await;
+    raw.send_message(wire::Message { sequence: 5, ..success(&call.id, "1").into() }).await;
+    let call = raw.call().await;
+    // The clock goes on where it stood.
+    assert!((1..=800).contains(&call.remaining_ms), "{call:?}");
+    raw.send_message(wire::Message { sequence: 6, ..success(&call.id, "2").into() }).await;
+    let Payload::Result(result) = raw.payload().await else { panic!("it ended otherwise") };
+    let usage = result.usage.unwrap();
+    assert!(usage.approval_us >= 1_400_000 && usage.wall_us < 1_000_000, "{usage:?}");
+}
+
+#[tokio::test]
+async fn an_approval_has_its_own_limit_that_no_change_of_mind_renews() {
+    let relay = start_relay(&[]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&["a.b"]).await;
+    let code = "try { await mcp.call('a.b') } catch (error) { return error.code + error.message }";
+    second(&mut raw, code, &[("approval_ms", 300), ("tool_call_ms", 60_000)]).await;
+    let call = raw.call().await;
+    let mut sequence = 2;
+    let given_up = loop {
+        for status in
+            [wire::CallStatus::AwaitingApproval, wire::CallStatus::Started, wire::CallStatus::AwaitingApproval]
+        {
+            sequence += 1;
+            raw.send_message(wire::Message { sequence, ..call_state(&call, status).into() }).await;
+        }
+        if let Ok(payload) = tokio::time::timeout(Duration::from_millis(50), raw.payload()).await {
+            break payload;
+        }
+    };
+    let Payload::Cancel(cancel) = given_up else { panic!("{given_up:?}") };
+    assert_eq!((cancel.call_id, cancel.reason.as_str()), (call.id.clone(), "approval_ms is used up"));
+    let result = raw.result().await;
+    assert_eq!(result, json!("APPROVAL_TIMEOUTnobody approved the call of a.b within 300 ms"));
+    // A state that crossed with the end is no fault; one of a call that never was, is.
+    sequence += 1;
+    raw.send_message(wire::Message { sequence, ..call_state(&call, wire::CallStatus::Started).into() }).await;
+    let never = wire::ToolCall { id: "99".into(), ..call };
+    sequence += 1;
+    raw.send_message(wire::Message { sequence, ..call_state(&never, wire::CallStatus::Started).into() }).await;
+    assert_eq!(raw.error().await.code, "PROTOCOL_ERROR");
+}
+
+#[tokio::test]
+async fn a_host_can_change_its_tools() {
+    let relay = start_relay(&[]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&["a.b"]).await;
+    let code = "await mcp.call('a.b'); const gone = await mcp.call('a.b').catch(error => error.code);
+                return [gone, await mcp.call('c.d')]";
+    second(&mut raw, code, &[]).await;
+    let call = raw.call().await;
+    let tools = vec![wire::Tool { name: "c.d".into(), ..wire::Tool::default() }];
+    raw.send_message(wire::Message { sequence: 3, ..Payload::ToolsChanged(wire::ToolsChanged { tools }).into() }).await;
+    // What runs comes to its end.
+    raw.send_message(wire::Message { sequence: 4, ..success(&call.id, "1").into() }).await;
+    let call = raw.call().await;
+    assert_eq!(call.tool, "c.d");
+    raw.send_message(wire::Message { sequence: 5, ..success(&call.id, "2").into() }).await;
+    assert_eq!(raw.result().await, json!(["UNKNOWN_SERVER", 2]));
+    let tools = vec![wire::Tool { name: "no name".into(), ..wire::Tool::default() }];
+    raw.send_message(wire::Message { sequence: 6, ..Payload::ToolsChanged(wire::ToolsChanged { tools }).into() }).await;
+    assert_eq!(raw.error().await.code, "PROTOCOL_ERROR");
 }
 
 #[tokio::test]

@@ -1,0 +1,53 @@
+//! The tools that a host announced.
+
+use std::collections::{HashMap, HashSet};
+
+use relay_proto::{ErrorCode, ToolName, wire};
+
+use super::Violation;
+use crate::execution::CallFailure;
+
+/// The tools of one host, by name.
+#[derive(Default)]
+pub(super) struct AnnouncedTools {
+    by_server: HashMap<String, HashSet<String>>,
+    /// The servers' names, for an error.
+    servers: String,
+}
+
+impl AnnouncedTools {
+    /// How many servers an error names.
+    const NAMED: usize = 20;
+
+    /// # Errors
+    /// One has no name that could be called.
+    pub(super) fn new(announced: Vec<wire::Tool>) -> Result<Self, Violation> {
+        let mut by_server: HashMap<String, HashSet<String>> = HashMap::new();
+        for tool in announced {
+            let name =
+                ToolName::try_from(tool.name).map_err(|error| Violation(format!("a tool was announced: {error}")))?;
+            by_server.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
+        }
+        let mut servers: Vec<_> = by_server.keys().map(String::as_str).collect();
+        servers.sort_unstable();
+        servers.truncate(Self::NAMED);
+        let servers = servers.join(", ");
+        Ok(Self { by_server, servers })
+    }
+
+    /// # Errors
+    /// There is no such tool, for a script to read.
+    pub(super) fn check(&self, tool: &ToolName, is_allowed: bool) -> Result<(), CallFailure> {
+        let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
+        match self.by_server.get(tool.server()) {
+            None => {
+                let message = format!("there is no server {:?}; there are: {}", tool.server(), self.servers);
+                fail(ErrorCode::UnknownServer, message)
+            }
+            Some(names) if !is_allowed || !names.contains(tool.tool()) => {
+                fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
