@@ -12,12 +12,18 @@ use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolP
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Sleep;
+use tower::{BoxError, Layer, Service};
 
+use crate::approval::{Approver, Asked, Grants};
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
-use crate::event::{EventStream, OutputItem};
+use crate::event::{Event, EventStream, OutputItem, Path};
+use crate::executor::{self, ToolRequest, ToolService};
+use crate::host::{ExecutionContext, Host};
 use crate::ledger::{Budget, Ended};
+use crate::policy::{Phase, Policy, Spending};
 use crate::registry::Tools;
+use crate::trace::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,6 +97,10 @@ pub struct ExecuteRequest {
     pub input: String,
     /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
     pub tools: Option<Vec<String>>,
+    /// What the policy offers: only what reads, or what changes things, too; without, what its rules say.
+    pub phase: Option<Phase>,
+    /// The trace and the span that the execution belongs to; without, a new trace.
+    pub trace: Option<TraceContext>,
 }
 
 impl ExecuteRequest {
@@ -102,6 +112,8 @@ impl ExecuteRequest {
             bindings: vec!["console".into()],
             input: String::new(),
             tools: None,
+            phase: None,
+            trace: None,
         }
     }
 
@@ -109,6 +121,20 @@ impl ExecuteRequest {
     #[must_use]
     pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.tools = Some(patterns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Offers the code only the tools of one of the policy's phases.
+    #[must_use]
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    /// Makes the execution a part of a trace.
+    #[must_use]
+    pub fn trace(mut self, parent: TraceContext) -> Self {
+        self.trace = Some(parent);
         self
     }
 
@@ -140,8 +166,10 @@ impl ExecuteRequest {
 pub struct Usage {
     /// Waiting for a worker.
     pub queue: Duration,
-    /// From the hand-over to the worker until the end.
+    /// From the hand-over to the worker until the end, without waiting for approvals.
     pub wall: Duration,
+    /// Waiting for approvals.
+    pub approval: Duration,
     /// CPU time of the worker.
     pub cpu: Duration,
     /// Tool calls that were sent.
@@ -157,6 +185,7 @@ impl From<wire::Usage> for Usage {
         Self {
             queue: Duration::from_micros(usage.queue_us),
             wall: Duration::from_micros(usage.wall_us),
+            approval: Duration::from_micros(usage.approval_us),
             cpu: Duration::from_micros(usage.cpu_us),
             tool_calls: usage.tool_calls,
             output_bytes: usage.output_bytes,
@@ -227,15 +256,80 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl Client {
+/// A client that is still being set up: rules, who is asked, what is written down.
+#[must_use]
+pub struct ClientBuilder {
+    config: ClientConfig,
+    tools: Tools,
+    policy: Policy,
+    approver: Option<Arc<dyn Approver>>,
+    service: ToolService,
+}
+
+impl std::fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("config", &self.config)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientBuilder {
+    /// Sets the rules. Without, tools that read run, and all others are asked about.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets who is asked where the rules ask. Without, nobody is, and such calls fail with `APPROVAL_DENIED`.
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
+    pub fn layer<L>(mut self, layer: &L) -> Self
+    where
+        L: Layer<ToolService>,
+        L::Service: Service<ToolRequest, Response = Bytes> + Clone + Send + Sync + 'static,
+        <L::Service as Service<ToolRequest>>::Error: Into<BoxError>,
+        <L::Service as Service<ToolRequest>>::Future: Send + 'static,
+    {
+        self.service = executor::layered(self.service, layer);
+        self
+    }
+
     /// Connects and announces the tools.
     ///
     /// # Errors
     /// No relay answers at the address, or it refuses the token.
-    pub async fn connect(config: ClientConfig, tools: Tools) -> Result<Self, Error> {
-        let (shared, welcome) = connection::connect(&config, tools).await?;
+    pub async fn connect(self) -> Result<Client, Error> {
+        let Self { config, tools, policy, approver, service } = self;
+        for (pattern, change) in &policy.manifests {
+            tools.amend([pattern.as_str()], change.clone());
+        }
+        let host = Host { tools, policy, approver, grants: Grants::default(), service };
+        let (shared, welcome) = connection::connect(&config, host).await?;
         let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
-        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
+        Ok(Client { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
+    }
+}
+
+impl Client {
+    /// Begins to set up a client.
+    pub fn builder(config: ClientConfig, tools: Tools) -> ClientBuilder {
+        let (policy, service) = (Policy::default(), executor::service());
+        ClientBuilder { config, tools, policy, approver: None, service }
+    }
+
+    /// Connects and announces the tools. Without rules of your own, tools that read run and all others are refused:
+    /// [`Self::builder`] takes rules, and somebody to ask.
+    ///
+    /// # Errors
+    /// No relay answers at the address, or it refuses the token.
+    pub async fn connect(config: ClientConfig, tools: Tools) -> Result<Self, Error> {
+        Self::builder(config, tools).connect().await
     }
 
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
@@ -295,23 +389,54 @@ impl Client {
     /// The session is over.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
         let (budget, within) = self.budget(&request);
+        let code: Arc<str> = request.code.into();
+        let trace = request.trace.map_or_else(TraceContext::random, Ok).unwrap_or(TraceContext::NONE);
+        let policy = &self.shared.host.policy;
+        let limits = self.limits();
+        let context = |id: ExecutionId, events| ExecutionContext {
+            span: tracing::info_span!(
+                "execute_code",
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = "execute_code",
+                execution = id.as_str(),
+                trace_id = trace.trace_id(),
+            ),
+            id,
+            code: Arc::clone(&code),
+            phase: request.phase,
+            trace,
+            events,
+            spending: Spending::new(&policy.budget),
+            asked: Asked::default(),
+            approval_timeout: Duration::from_millis(granted(&limits, &request.limits, LimitName::ApprovalMs)),
+        };
         let lost = |reason: String| Box::new(ExecutionError::new(ErrorCode::SessionLost, reason));
-        let opened = self.shared.ledger.open(budget).map_err(lost)?;
+        let opened = self.shared.ledger.open(budget, context).map_err(lost)?;
         // From here on, dropping it cancels.
         let execution = Execution {
-            id: opened.id,
             shared: Arc::clone(&self.shared),
             events: Some(opened.events),
             outcome: opened.outcome,
             deadline: Box::pin(tokio::time::sleep(within)),
+            given_up_at: tokio::time::Instant::now() + within,
+            context: opened.context,
         };
+        let context = &execution.context;
+        context.tell(Event::CodeReceived { bytes: code.len() });
+        context.tell(Event::PathChosen(Path::Relay));
+        let mut limits = request.limits;
+        if let Some(most) = policy.budget.bytes_returned {
+            limits
+                .set(LimitName::ResultBytes, limits.get(LimitName::ResultBytes).map_or(most, |asked| asked.min(most)));
+        }
         let execute = wire::Execute {
-            code: request.code,
-            execution_id: execution.id.as_str().to_owned(),
-            limits: request.limits.to_wire(),
+            code: code.as_ref().to_owned(),
+            execution_id: context.id.as_str().to_owned(),
+            limits: limits.to_wire(),
             bindings: request.bindings,
             input: request.input,
             remote_tools: request.tools.unwrap_or_default(),
+            traceparent: trace.to_string(),
             ..wire::Execute::default()
         };
         let message = Payload::Execute(execute);
@@ -325,50 +450,61 @@ impl Client {
         if self.shared.outbound.send(message).await.is_err() {
             return Err(lost("the session is over".into()).into());
         }
+        context.tell(Event::Started);
         Ok(execution)
     }
 
     /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
     /// the maxima.
     fn budget(&self, request: &ExecuteRequest) -> (Budget, Duration) {
-        let (session, asked) = (self.limits(), &request.limits);
-        let granted = |name: LimitName| {
-            let session = session.get(name).unwrap_or(u64::MAX);
-            session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
-        };
+        let session = self.limits();
+        let granted = |name: LimitName| granted(&session, &request.limits, name);
         let budget = Budget {
             tools: ToolPatterns::new(request.tools.clone()),
             arguments_bytes: granted(LimitName::ArgumentsBytes),
             tool_calls: granted(LimitName::ToolCalls),
             in_flight: usize::try_from(granted(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
         };
-        // Approvals stop the relay's clock, and we give them.
         let wall = Duration::from_millis(granted(LimitName::WallMs));
         (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
     }
+}
+
+/// What a session's limits and those that an execution asks for come to.
+fn granted(session: &LimitOverrides, asked: &LimitOverrides, name: LimitName) -> u64 {
+    let session = session.get(name).unwrap_or(u64::MAX);
+    session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
 }
 
 /// A running execution: a future of its outcome. Dropping it cancels the execution.
 #[derive(Debug)]
 #[must_use = "dropping an execution cancels it"]
 pub struct Execution {
-    id: ExecutionId,
+    context: Arc<ExecutionContext>,
     shared: Arc<Shared>,
-    events: Option<broadcast::Receiver<crate::event::Event>>,
+    events: Option<broadcast::Receiver<Event>>,
     outcome: oneshot::Receiver<Ended>,
     deadline: Pin<Box<Sleep>>,
+    /// When it is given up, waiting for approvals not counted.
+    given_up_at: tokio::time::Instant,
+}
+
+impl std::fmt::Debug for ExecutionContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExecutionContext").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("Shared").field("tools", &self.host.tools).finish_non_exhaustive()
     }
 }
 
 impl Execution {
     /// The id, which is in every event and log of this execution.
     pub fn id(&self) -> &ExecutionId {
-        &self.id
+        &self.context.id
     }
 
     /// What happens in it, from the start. It can be taken once.
@@ -382,7 +518,15 @@ impl Future for Execution {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut ended = Pin::new(&mut self.outcome).poll(cx);
-        if ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
+        while ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
+            // Waiting for people stops the relay's clock, and ours.
+            let (waited, waits) = self.context.asked.clock.waited();
+            let now = tokio::time::Instant::now();
+            let given_up_at = self.given_up_at + waited;
+            if given_up_at > now || waits {
+                self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
+                continue;
+            }
             self.cancel(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
             ended = Pin::new(&mut self.outcome).poll(cx);
         }
@@ -413,12 +557,12 @@ impl Drop for Execution {
 impl Execution {
     /// Ends it on our side at once, with this error, and lets the relay know.
     fn cancel(&self, error: ExecutionError) {
-        if !self.shared.ledger.is_open(&self.id) {
+        if !self.shared.ledger.is_open(&self.context.id) {
             return;
         }
-        self.shared.ledger.end(&self.id, Err(error));
+        self.shared.ledger.end(&self.context.id, Err(error));
         let cancel = Payload::Cancel(wire::Cancel {
-            execution_id: self.id.as_str().to_owned(),
+            execution_id: self.context.id.as_str().to_owned(),
             reason: "the host dropped it".into(),
             ..wire::Cancel::default()
         });

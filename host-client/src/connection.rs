@@ -1,5 +1,6 @@
 //! One WebSocket to a relay: messages in, messages out, heartbeat. It ends for both directions at once.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use relay_proto::wire::message::Payload;
 use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -21,9 +22,11 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
+use crate::host::Host;
 use crate::ledger::{Ledger, Refused};
 use crate::registry::Tools;
 use crate::tls;
+use crate::tools::ToolSpec;
 
 /// How many messages wait to be written.
 const MESSAGES: usize = 256;
@@ -41,11 +44,13 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// What both directions share with the client.
 pub(crate) struct Shared {
-    pub(crate) tools: Tools,
+    pub(crate) host: Host,
     pub(crate) ledger: Ledger,
     pub(crate) outbound: mpsc::Sender<Payload>,
     /// Who waits for the answer to a renewal.
     pub(crate) renewal: Mutex<Option<oneshot::Sender<wire::Renewed>>>,
+    /// Whether the relay wants to know of calls that await approval.
+    knows_states: bool,
     received: AtomicU64,
 }
 
@@ -57,15 +62,21 @@ impl Shared {
 }
 
 /// Connects, says hello, and takes messages from then on in a task of its own.
-pub(crate) async fn connect(config: &ClientConfig, tools: Tools) -> Result<(Arc<Shared>, wire::Welcome), Error> {
-    let connected = tokio::time::timeout(config.connect_timeout, open(config, &tools)).await;
+pub(crate) async fn connect(config: &ClientConfig, host: Host) -> Result<(Arc<Shared>, wire::Welcome), Error> {
+    // What changes from here on is told later.
+    let mut changes = host.tools.changes();
+    changes.mark_unchanged();
+    let connected = tokio::time::timeout(config.connect_timeout, open(config, &host.tools)).await;
     let (socket, welcome) = connected.unwrap_or_else(|_| {
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
         Err(Error::Unreachable { url: config.url.clone(), error })
     })?;
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let (ledger, renewal) = (Ledger::default(), Mutex::default());
-    let shared = Arc::new(Shared { tools, ledger, outbound, renewal, received: AtomicU64::new(1) });
+    let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
+    let (knows_states, knows_changes) = (offers("call_state"), offers("tools_changed"));
+    let received = AtomicU64::new(1);
+    let shared = Arc::new(Shared { host, ledger, outbound, renewal, knows_states, received });
     let weak = Arc::downgrade(&shared);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -76,10 +87,32 @@ pub(crate) async fn connect(config: &ClientConfig, tools: Tools) -> Result<(Arc<
         let reason = tokio::select! {
             reason = read(stream, &weak, &heard) => reason,
             reason = write(sink, queue, &weak, &heard, heartbeat) => reason,
+            never = announce(changes, &weak), if knows_changes => match never {},
         };
         end.reason = reason;
     });
     Ok((shared, welcome))
+}
+
+/// How long changes of the tools are collected before the relay is told.
+const COLLECTED: Duration = Duration::from_millis(50);
+
+/// Tells the relay whenever there are other tools.
+async fn announce(mut changes: watch::Receiver<u64>, shared: &WeakShared) -> Infallible {
+    while changes.changed().await.is_ok() {
+        tokio::time::sleep(COLLECTED).await;
+        changes.mark_unchanged();
+        let Some((tools, outbound)) = shared.upgrade().map(|it| (announced(&it.host.tools), it.outbound.clone()))
+        else {
+            break;
+        };
+        match tools {
+            // Nobody is left to hear it when this fails.
+            Ok(tools) => drop(outbound.send(Payload::ToolsChanged(wire::ToolsChanged { tools })).await),
+            Err(reason) => tracing::error!(reason, "the relay is not told that there are other tools"),
+        }
+    }
+    std::future::pending().await
 }
 
 /// Ends everything that runs when the connection's task does, however it does.
@@ -145,25 +178,44 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
         WebSocketError::Io(error) => unreachable(error),
         error => Error::Refused(error.to_string()),
     })?;
-    let hello = wire::Message { sequence: 1, ..Payload::Hello(hello(config, tools)).into() };
+    let tools = announced(tools).map_err(Error::Tools)?;
+    let hello =
+        wire::Hello { protocol_version: PROTOCOL_VERSION, features: Vec::new(), tools, client: config.name.clone() };
+    let hello = wire::Message { sequence: 1, ..Payload::Hello(hello).into() };
     let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
     sent.map_err(|error| Error::Refused(error.to_string()))?;
     let welcome = welcome(&mut socket).await.map_err(Error::Refused)?;
     Ok((socket, welcome))
 }
 
-fn hello(config: &ClientConfig, tools: &Tools) -> wire::Hello {
-    let tools = tools.specs().into_iter().map(|spec| wire::Tool {
+/// The tools that code may call, for the relay.
+///
+/// # Errors
+/// They are more than one message can hold.
+fn announced(tools: &Tools) -> Result<Vec<wire::Tool>, String> {
+    let of = |spec: &ToolSpec| wire::Tool {
         name: spec.name.clone(),
         description: spec.description.clone(),
         input_schema: spec.input_schema.to_string().into(),
         output_schema: spec.output_schema.as_ref().map(ToString::to_string).unwrap_or_default().into(),
-    });
-    wire::Hello {
-        protocol_version: PROTOCOL_VERSION,
-        features: Vec::new(),
-        tools: tools.collect(),
-        client: config.name.clone(),
+    };
+    let tools: Vec<_> = tools.callable().iter().map(|registered| of(&registered.spec)).collect();
+    let message = Payload::ToolsChanged(wire::ToolsChanged { tools });
+    // A hello says a little more.
+    if let Some(cap) = frame::cap(message.kind().0)
+        && let Payload::ToolsChanged(wire::ToolsChanged { tools }) = &message
+        && (frame::payload_len(&message) + 1_024 > cap.bytes || tools.len() + 16 > cap.items)
+    {
+        let (count, bytes) = (tools.len(), frame::payload_len(&message));
+        return Err(format!(
+            "{count} tools with {bytes} bytes of names, descriptions and schemas are too many; at most {} tools and {} bytes can \
+             be announced: register fewer, or amend the manifest of those that code need not call",
+            cap.items, cap.bytes
+        ));
+    }
+    match message {
+        Payload::ToolsChanged(wire::ToolsChanged { tools }) => Ok(tools),
+        _ => Ok(Vec::new()),
     }
 }
 
@@ -232,10 +284,11 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
 
 /// A session without a connection, and what it would send.
 #[cfg(feature = "fuzzing")]
-pub(crate) fn for_fuzzing(tools: Tools) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
+pub(crate) fn for_fuzzing(host: Host) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let (ledger, renewal) = (Ledger::default(), Mutex::default());
-    (Arc::new(Shared { tools, ledger, outbound, renewal, received: AtomicU64::new(1) }), queue)
+    let received = AtomicU64::new(1);
+    (Arc::new(Shared { host, ledger, outbound, renewal, knows_states: true, received }), queue)
 }
 
 /// What one message means.
@@ -311,7 +364,8 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
     let task = {
         let (shared, execution) = (Arc::clone(shared), execution.clone());
         tokio::spawn(async move {
-            if let Some(answer) = dispatch::dispatch(&shared.tools, &shared.ledger, permit, call).await {
+            let states = shared.knows_states.then_some(&shared.outbound);
+            if let Some(answer) = dispatch::dispatch(&shared.host, &shared.ledger, permit, call, states).await {
                 // Nobody is left to hear it when this fails.
                 let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
                 shared.ledger.sent(&execution);

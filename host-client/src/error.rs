@@ -42,6 +42,9 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The tools are too many or too large to be announced to a relay.
+    #[error("the tools cannot be announced: {0}")]
+    Tools(String),
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

@@ -7,8 +7,12 @@ use bytes::Bytes;
 use relay_proto::{ToolPatterns, frame};
 use serde_json::json;
 
+use crate::approval::Grants;
 use crate::connection;
+use crate::executor;
+use crate::host::{ExecutionContext, Host};
 use crate::ledger::Budget;
+use crate::policy::Policy;
 use crate::registry::Tools;
 use crate::tools::ToolSpec;
 
@@ -32,14 +36,20 @@ pub fn session(mut data: &[u8]) {
         assert!(added.is_ok());
     }
     runtime.block_on(async {
-        let (shared, mut sent) = connection::for_fuzzing(tools);
+        let (shared, mut sent) = connection::for_fuzzing(Host {
+            tools,
+            policy: Policy::new().allow(["*"]),
+            approver: None,
+            grants: Grants::default(),
+            service: executor::service(),
+        });
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,
             tool_calls: CALLS,
             in_flight: 2,
         };
-        let Ok(mut opened) = shared.ledger.open(budget) else { return };
+        let Ok(mut opened) = shared.ledger.open(budget, ExecutionContext::for_tests) else { return };
         let mut ended = false;
         while let Some((length, rest)) = data.split_first_chunk::<2>() {
             let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());

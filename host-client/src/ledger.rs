@@ -3,14 +3,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relay_proto::{CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::client::Usage;
 use crate::error::ExecutionError;
 use crate::event::{self, Event, OutputItem};
+use crate::host::ExecutionContext;
 
 /// How many bytes of given answers are kept in case they are asked for again.
 const KEPT_ANSWER_BYTES: usize = 4 << 20;
@@ -38,7 +40,7 @@ struct Entry {
     answer_bytes: usize,
     output: Vec<OutputItem>,
     output_bytes: usize,
-    events: broadcast::Sender<Event>,
+    context: Arc<ExecutionContext>,
     outcome: oneshot::Sender<Ended>,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Ended {
 /// What a new execution is followed by.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) id: ExecutionId,
+    pub(crate) context: Arc<ExecutionContext>,
     pub(crate) events: broadcast::Receiver<Event>,
     pub(crate) outcome: oneshot::Receiver<Ended>,
 }
@@ -85,8 +87,7 @@ pub(crate) struct Opened {
 /// Proof that a call belongs to a running execution, is within its budget, and was not seen before.
 pub(crate) struct LedgerPermit {
     pub(crate) id: CallId,
-    pub(crate) execution: ExecutionId,
-    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) context: Arc<ExecutionContext>,
 }
 
 /// Why a call does not run.
@@ -107,11 +108,15 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens an execution.
+    /// Opens an execution, with what is made of its id.
     ///
     /// # Errors
     /// The session is over; the text says why.
-    pub(crate) fn open(&self, budget: Budget) -> Result<Opened, String> {
+    pub(crate) fn open(
+        &self,
+        budget: Budget,
+        context: impl FnOnce(ExecutionId, broadcast::Sender<Event>) -> ExecutionContext,
+    ) -> Result<Opened, String> {
         let mut state = self.lock();
         if let Some(reason) = &state.lost {
             return Err(reason.clone());
@@ -119,6 +124,7 @@ impl Ledger {
         state.next += 1;
         let id = ExecutionId::from(state.next);
         let (events, receiver) = broadcast::channel(event::KEPT);
+        let context = Arc::new(context(id.clone(), events));
         let (sender, outcome) = oneshot::channel();
         let entry = Entry {
             budget,
@@ -128,11 +134,11 @@ impl Ledger {
             answer_bytes: 0,
             output: Vec::new(),
             output_bytes: 0,
-            events,
+            context: Arc::clone(&context),
             outcome: sender,
         };
-        state.executions.insert(id.clone(), entry);
-        Ok(Opened { id, events: receiver, outcome })
+        state.executions.insert(id, entry);
+        Ok(Opened { context, events: receiver, outcome })
     }
 
     /// Enters a call.
@@ -185,7 +191,7 @@ impl Ledger {
         }
         entry.calls.insert(id, (fingerprint, CallState::Running(None)));
         entry.in_flight += 1;
-        Ok(LedgerPermit { id, execution: execution.clone(), events: entry.events.clone() })
+        Ok(LedgerPermit { id, context: Arc::clone(&entry.context) })
     }
 
     /// Notes how a running call can be stopped.
@@ -205,7 +211,7 @@ impl Ledger {
     #[must_use]
     pub(crate) fn answer(&self, permit: &LedgerPermit, answer: &wire::ToolResult) -> bool {
         let mut state = self.lock();
-        let Some(entry) = state.executions.get_mut(&permit.execution) else { return false };
+        let Some(entry) = state.executions.get_mut(&permit.context.id) else { return false };
         let bytes = answer.result.len() + answer.error.len();
         let kept = if bytes <= KEPT_ANSWER_BYTES { CallState::Answered(answer.clone()) } else { CallState::Forgotten };
         let Some((_, call @ CallState::Running(_))) = entry.calls.get_mut(&permit.id) else { return false };
@@ -255,8 +261,7 @@ impl Ledger {
             if entry.output_bytes > KEPT_OUTPUT_BYTES {
                 return;
             }
-            // Nobody has to watch.
-            let _ = entry.events.send(Event::Output(item.clone()));
+            entry.context.tell(Event::Output(item.clone()));
             entry.output.push(item);
         }
     }
@@ -294,6 +299,14 @@ impl Entry {
                 abort.abort();
             }
         }
+        let (code, usage) = match &result {
+            Ok(result) => {
+                self.context.tell(Event::Result { bytes: result.data.len() });
+                (None, result.usage.map(Usage::from).unwrap_or_default())
+            }
+            Err(error) => (Some(error.code.clone()), error.usage),
+        };
+        self.context.tell(Event::Ended { code, usage });
         // Nobody has to wait for it.
         let _ = self.outcome.send(Ended { result, output: self.output });
     }
@@ -366,7 +379,7 @@ mod tests {
                     }
                     Step::Answer { index, bytes } if !permits.is_empty() => {
                         let permit = permits.swap_remove(index % permits.len());
-                        let (id, execution) = (permit.id.0, permit.execution.as_str().parse::<u64>().unwrap());
+                        let (id, execution) = (permit.id.0, permit.context.id.as_str().parse::<u64>().unwrap());
                         let wanted = ledger.answer(&permit, &answer(id, vec![b'1'; bytes]));
                         prop_assert!(!wanted || !ended.contains_key(&execution));
                         prop_assert!(!ledger.answer(&permit, &answer(id, Vec::new())), "answered once");
@@ -391,7 +404,7 @@ mod tests {
     }
 
     fn open(ledger: &Ledger) -> Opened {
-        ledger.open(budget(3, 2)).unwrap()
+        ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap()
     }
 
     fn answer(id: u64, result: Vec<u8>) -> wire::ToolResult {
@@ -414,9 +427,12 @@ mod tests {
     fn a_relay_that_breaks_its_word_ends_the_session() {
         let ledger = Ledger::default();
         let (one, other) = (open(&ledger), open(&ledger));
-        let _permit = enter(&ledger, 7, &one.id).ok().unwrap();
-        assert!(matches!(ledger.enter(CallId(7), &one.id, &call("a.c")), Err(Refused::Violation(_))));
-        assert!(matches!(refused(&ledger, 7, &other.id), Refused::Violation(_)), "the same id in another execution");
+        let _permit = enter(&ledger, 7, &one.context.id).ok().unwrap();
+        assert!(matches!(ledger.enter(CallId(7), &one.context.id, &call("a.c")), Err(Refused::Violation(_))));
+        assert!(
+            matches!(refused(&ledger, 7, &other.context.id), Refused::Violation(_)),
+            "the same id in another execution"
+        );
         assert!(matches!(refused(&ledger, 8, &ExecutionId::from(99)), Refused::Violation(_)), "no such execution");
     }
 
@@ -424,10 +440,10 @@ mod tests {
     fn the_same_id_runs_once_and_gets_the_first_answer_again() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let permit = enter(&ledger, 1, &opened.id).ok().unwrap();
-        assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Running));
+        let permit = enter(&ledger, 1, &opened.context.id).ok().unwrap();
+        assert!(matches!(refused(&ledger, 1, &opened.context.id), Refused::Running));
         assert!(ledger.answer(&permit, &answer(1, b"7".to_vec())));
-        let Refused::Answered(again) = refused(&ledger, 1, &opened.id) else { panic!("it would run again") };
+        let Refused::Answered(again) = refused(&ledger, 1, &opened.context.id) else { panic!("it would run again") };
         assert_eq!(again, answer(1, b"7".to_vec()));
         assert!(!ledger.answer(&permit, &answer(1, b"8".to_vec())), "the first answer stands");
     }
@@ -436,29 +452,32 @@ mod tests {
     fn an_answer_too_large_to_keep_is_not_made_up() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let permit = enter(&ledger, 1, &opened.id).ok().unwrap();
+        let permit = enter(&ledger, 1, &opened.context.id).ok().unwrap();
         assert!(ledger.answer(&permit, &answer(1, vec![b'1'; KEPT_ANSWER_BYTES + 1])));
-        assert!(matches!(refused(&ledger, 1, &opened.id), Refused::Failed(ErrorCode::OutcomeUnknown, _)));
+        assert!(matches!(refused(&ledger, 1, &opened.context.id), Refused::Failed(ErrorCode::OutcomeUnknown, _)));
     }
 
     #[test]
     fn calls_belong_to_a_running_execution_and_its_budget() {
         let ledger = Ledger::default();
         let opened = open(&ledger);
-        let first = enter(&ledger, 1, &opened.id).ok().unwrap();
-        let _second = enter(&ledger, 2, &opened.id).ok().unwrap();
-        assert!(matches!(refused(&ledger, 3, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)), "two at once");
-        assert!(ledger.answer(&first, &answer(1, b"1".to_vec())));
-        assert!(matches!(refused(&ledger, 4, &opened.id), Refused::Failed(..)), "until its answer is sent");
-        ledger.sent(&opened.id);
-        let _third = enter(&ledger, 5, &opened.id).ok().unwrap();
-        ledger.cancel_call(CallId(5), &opened.id);
+        let first = enter(&ledger, 1, &opened.context.id).ok().unwrap();
+        let _second = enter(&ledger, 2, &opened.context.id).ok().unwrap();
         assert!(
-            matches!(refused(&ledger, 6, &opened.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
+            matches!(refused(&ledger, 3, &opened.context.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
+            "two at once"
+        );
+        assert!(ledger.answer(&first, &answer(1, b"1".to_vec())));
+        assert!(matches!(refused(&ledger, 4, &opened.context.id), Refused::Failed(..)), "until its answer is sent");
+        ledger.sent(&opened.context.id);
+        let _third = enter(&ledger, 5, &opened.context.id).ok().unwrap();
+        ledger.cancel_call(CallId(5), &opened.context.id);
+        assert!(
+            matches!(refused(&ledger, 6, &opened.context.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
             "three in all"
         );
-        ledger.end(&opened.id, Ok(wire::Result::default()));
-        assert!(matches!(refused(&ledger, 7, &opened.id), Refused::Failed(ErrorCode::Cancelled, _)));
+        ledger.end(&opened.context.id, Ok(wire::Result::default()));
+        assert!(matches!(refused(&ledger, 7, &opened.context.id), Refused::Failed(ErrorCode::Cancelled, _)));
         assert!(!ledger.answer(&first, &answer(1, b"1".to_vec())), "nobody waits any more");
     }
 
@@ -469,6 +488,6 @@ mod tests {
         ledger.lose("gone");
         let ended = opened.outcome.try_recv().unwrap();
         assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
-        assert_eq!(ledger.open(budget(1, 1)).err(), Some("gone".to_owned()));
+        assert_eq!(ledger.open(budget(1, 1), ExecutionContext::for_tests).err(), Some("gone".to_owned()));
     }
 }

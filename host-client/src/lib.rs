@@ -20,25 +20,32 @@
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
 //! - [`client`]: connecting, executing, what came of it
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
-//! - [`tools`]: the registry
+//! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
 //! - `dispatch`: what a tool call passes, read top to bottom
-//! - `ledger`: which executions and calls there are
-//! - `validate`: arguments against their schema; `schema`: which schemas are taken
+//! - `ledger`: which executions and calls there are; `host`: what they are held against
+//! - [`policy`]: the rules
+//! - `validate`: arguments and results against their schemas; `schema`: which schemas are taken
+//! - [`approval`]: a person's word
+//! - [`executor`]: running the tool, with layers around it
 //! - [`event`]: what an application can watch
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
+pub mod approval;
 pub mod client;
 mod connection;
 mod dispatch;
 pub mod error;
 pub mod event;
+pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
+mod host;
 mod ledger;
 pub mod local;
 pub mod manifest;
+pub mod policy;
 pub mod registry;
 mod schema;
 mod tls;
@@ -46,11 +53,13 @@ pub mod tools;
 pub mod trace;
 mod validate;
 
-pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
+pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover};
+pub use client::{Client, ClientBuilder, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
+pub use policy::{Budget, Decision, Phase, Policy, Verdict};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};

@@ -17,6 +17,9 @@ pub struct TraceContext {
 pub struct InvalidTraceparent;
 
 impl TraceContext {
+    /// A trace that nobody records, where there is no other.
+    pub(crate) const NONE: Self = Self { trace_id: 1, span_id: 1, flags: 0 };
+
     /// The start of a new, recorded trace.
     ///
     /// # Errors

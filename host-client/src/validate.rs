@@ -1,6 +1,7 @@
 //! Arguments against the schema of their tool, before the tool sees them. References are never fetched.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -21,11 +22,16 @@ pub(crate) struct Schema {
 }
 
 /// Proof that arguments fit their tool's schema.
-pub(crate) struct ValidArguments(Value);
+pub(crate) struct ValidArguments(Arc<Value>);
 
 impl ValidArguments {
     pub(crate) fn into_inner(self) -> Value {
-        self.0
+        Arc::unwrap_or_clone(self.0)
+    }
+
+    /// For those who look and do not touch.
+    pub(crate) fn share(&self) -> Arc<Value> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -48,7 +54,7 @@ impl Schema {
     /// They do not fit; the text names where, what is expected and what came.
     pub(crate) fn check(&self, arguments: Value) -> Result<ValidArguments, String> {
         if self.validator.is_valid(&arguments) {
-            return Ok(ValidArguments(arguments));
+            return Ok(ValidArguments(Arc::new(arguments)));
         }
         // What the library collects to name faults has no bound of its own.
         if self.is_recursive || !has_at_most(&arguments, &mut MAX_EXPLAINED.clone()) {

@@ -146,7 +146,7 @@ fn tools(runs: &Arc<AtomicUsize>) -> Tools {
         })
         .unwrap();
     let counted = Arc::clone(runs);
-    let wait = ToolSpec::new("bank.wait", "Waits", json!(true));
+    let wait = ToolSpec::new("bank.wait", "Waits", json!(true)).effect(Effect::ReadOnly);
     tools
         .add_with(wait, move |_, _| {
             counted.fetch_add(1, Ordering::SeqCst);

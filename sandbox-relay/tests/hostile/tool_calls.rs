@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use host_client::{ExecuteRequest, LimitName, ToolSpec, Tools};
+use host_client::{Effect, ExecuteRequest, LimitName, ToolSpec, Tools};
 use serde_json::json;
 
 use crate::arena::Arena;
@@ -30,7 +30,7 @@ async fn names_stay_data() {
     let arena = Arena::start(&[]).await;
     let tools = Tools::new();
     for name in NAMES {
-        let spec = ToolSpec::new(name, "", json!(true));
+        let spec = ToolSpec::new(name, "", json!(true)).effect(Effect::ReadOnly);
         tools
             .add_with(spec, move |_, context| async move { Ok(json!(context.tool.as_str()).to_string().into()) })
             .unwrap();

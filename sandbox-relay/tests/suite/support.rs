@@ -182,9 +182,9 @@ pub(crate) fn tools(seen: &Arc<Seen>) -> Tools {
             }
         })
         .unwrap();
-    let anything = ToolSpec::new("test.echo.it", "Gives its arguments back", json!(true));
+    let anything = ToolSpec::new("test.echo.it", "Gives its arguments back", json!(true)).effect(Effect::ReadOnly);
     tools.add_with(anything, |arguments, _| async move { Ok(arguments.to_string().into()) }).unwrap();
-    let junk = ToolSpec::new("test.junk", "Answers what is no JSON", json!(true));
+    let junk = ToolSpec::new("test.junk", "Answers what is no JSON", json!(true)).effect(Effect::ReadOnly);
     tools.add_with(junk, |_, _| async move { Ok("{]".into()) }).unwrap();
     tools
 }

@@ -1,0 +1,265 @@
+//! Asking a person about a tool call, and what they may answer.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use relay_proto::{ErrorCode, ExecutionId, ToolName};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::manifest::Manifest;
+
+/// After so many denials in one execution nobody is asked any more: code that goes on asking wears people out.
+const MAX_DENIALS: u32 = 3;
+
+/// What a person is asked.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// The execution whose code calls.
+    pub execution: ExecutionId,
+    /// Its code, as it was sent.
+    pub code: Arc<str>,
+    /// The call's id in its session.
+    pub call: u64,
+    /// The tool.
+    pub tool: ToolName,
+    /// What the tool does, in its author's words.
+    pub description: String,
+    /// The arguments that the tool gets if the answer is yes: exactly these.
+    pub arguments: Arc<Value>,
+    /// What is known of the tool.
+    pub manifest: Manifest,
+    /// The line of the policy that asks.
+    pub rule: Arc<str>,
+    /// When no answer becomes a no.
+    pub deadline: Instant,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// Not this call.
+    Deny {
+        /// Why, for the code and its author.
+        reason: Option<String>,
+    },
+    /// This call, with these arguments.
+    Once,
+    /// This tool, with any arguments, until the execution ends.
+    Execution,
+    /// This tool, with any arguments, until the session ends.
+    Session,
+}
+
+impl Approval {
+    /// A plain no.
+    pub fn deny() -> Self {
+        Self::Deny { reason: None }
+    }
+
+    /// The name in audit records.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Deny { .. } => "denied",
+            Self::Once => "once",
+            Self::Execution => "execution",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// The answer, later. Dropped when nobody waits for it any more.
+pub type ApprovalFuture = Pin<Box<dyn Future<Output = Approval> + Send>>;
+
+/// Who asks a person. One question at a time for each execution.
+pub trait Approver: Send + Sync + 'static {
+    /// Who answers, for events and the audit.
+    fn name(&self) -> &str;
+
+    /// Asks. No answer until the deadline is a no, and so is a panic.
+    fn approve(&self, request: ApprovalRequest) -> ApprovalFuture;
+}
+
+/// An approver that is an async function.
+pub struct CallbackApprover<F> {
+    name: String,
+    function: F,
+}
+
+impl<F> CallbackApprover<F> {
+    /// An async function, and who it asks.
+    pub fn new<Fut>(name: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(ApprovalRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Approval> + Send + 'static,
+    {
+        Self { name: name.into(), function }
+    }
+}
+
+impl<F> fmt::Debug for CallbackApprover<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallbackApprover").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<F, Fut> Approver for CallbackApprover<F>
+where
+    F: Fn(ApprovalRequest) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Approval> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn approve(&self, request: ApprovalRequest) -> ApprovalFuture {
+        Box::pin((self.function)(request))
+    }
+}
+
+/// Tools that were approved for longer than one call.
+#[derive(Debug, Default)]
+pub(crate) struct Grants(Mutex<HashSet<ToolName>>);
+
+impl Grants {
+    pub(crate) fn contain(&self, tool: &ToolName) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
+    }
+
+    fn add(&self, tool: ToolName) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool);
+    }
+}
+
+/// What was asked and answered in one execution.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    grants: Grants,
+    denials: AtomicU32,
+    /// Held by the question that is open.
+    turn: tokio::sync::Mutex<()>,
+    /// How long people have been waited for.
+    pub(crate) clock: WaitClock,
+}
+
+/// How a call was approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Approved {
+    /// Who said so; nothing where it was said before.
+    pub(crate) by: Option<String>,
+    pub(crate) scope: Approval,
+}
+
+/// Why a call was not approved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotApproved {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+    /// Who said so, if anybody did.
+    pub(crate) by: Option<String>,
+}
+
+/// Asks about a call, unless that was answered before.
+pub(crate) async fn ask(
+    approver: Option<&Arc<dyn Approver>>,
+    of_session: &Grants,
+    asked: &Asked,
+    request: ApprovalRequest,
+) -> Result<Approved, NotApproved> {
+    let ApprovalRequest { tool, deadline, rule, .. } = &request;
+    let (tool, deadline) = (tool.clone(), *deadline);
+    let refuse = |code, message, by| Err(NotApproved { code, message, by });
+    let Some(approver) = approver else {
+        let message = format!(
+            "{tool} needs an approval ({rule}), and this application has nobody to ask: declare the tool's effect, allow it \
+             in the policy, or give the client an approver"
+        );
+        return refuse(ErrorCode::ApprovalDenied, message, None);
+    };
+    let timed_out = |by| refuse(ErrorCode::ApprovalTimeout, format!("nobody approved the call of {tool} in time"), by);
+    let Ok(_turn) = tokio::time::timeout_at(deadline, asked.turn.lock()).await else { return timed_out(None) };
+    for (grants, scope) in [(&asked.grants, Approval::Execution), (of_session, Approval::Session)] {
+        if grants.contain(&tool) {
+            return Ok(Approved { by: None, scope });
+        }
+    }
+    if asked.denials.load(Ordering::Relaxed) >= MAX_DENIALS {
+        let message =
+            format!("{tool} was denied: {MAX_DENIALS} calls of this execution were, so nobody is asked again");
+        return refuse(ErrorCode::ApprovalDenied, message, None);
+    }
+    let by = Some(approver.name().to_owned());
+    // The approver's own code may panic before its future exists, too.
+    let answer = AssertUnwindSafe(async { approver.approve(request).await }).catch_unwind();
+    let answer = tokio::time::timeout_at(deadline, answer).await;
+    let scope = match answer {
+        Err(_elapsed) => {
+            asked.denials.fetch_add(1, Ordering::Relaxed);
+            return timed_out(by);
+        }
+        Ok(Err(_panic)) => {
+            tracing::error!(tool = tool.as_str(), "the approver panicked");
+            return refuse(ErrorCode::ApprovalDenied, format!("{tool} could not be asked about"), by);
+        }
+        Ok(Ok(Approval::Deny { reason })) => {
+            asked.denials.fetch_add(1, Ordering::Relaxed);
+            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            return refuse(ErrorCode::ApprovalDenied, format!("{tool} was denied{reason}"), by);
+        }
+        Ok(Ok(scope)) => scope,
+    };
+    match scope {
+        Approval::Execution => asked.grants.add(tool),
+        Approval::Session => of_session.add(tool),
+        Approval::Once | Approval::Deny { .. } => {}
+    }
+    Ok(Approved { by, scope })
+}
+
+/// How long an execution has waited for people, all its calls together.
+#[derive(Debug, Default)]
+pub(crate) struct WaitClock(Mutex<Waits>);
+
+#[derive(Debug, Default)]
+struct Waits {
+    open: u32,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+/// A wait that goes on until this is dropped.
+pub(crate) struct WaitGuard<'a>(&'a WaitClock);
+
+impl WaitClock {
+    pub(crate) fn start(&self) -> WaitGuard<'_> {
+        let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.open += 1;
+        waits.since.get_or_insert_with(Instant::now);
+        WaitGuard(self)
+    }
+
+    /// How long so far, and whether it goes on.
+    pub(crate) fn waited(&self) -> (Duration, bool) {
+        let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (waits.total + waits.since.map_or(Duration::ZERO, |since| since.elapsed()), waits.since.is_some())
+    }
+}
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        let mut waits = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.open -= 1;
+        if waits.open == 0
+            && let Some(since) = waits.since.take()
+        {
+            waits.total += since.elapsed();
+        }
+    }
+}
