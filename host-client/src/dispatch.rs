@@ -272,10 +272,10 @@ fn find(tools: &Tools, name: &str) -> Result<Arc<Registered>, Failure> {
     let known = tools.get(name);
     known.ok_or_else(|| match ToolName::try_from(name.to_owned()) {
         Err(error) => Failure(ErrorCode::InvalidToolName, error.to_string()),
-        Ok(name) if tools.has_server(name.server()) => {
-            Failure(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", name.server(), name.tool()))
+        Ok(name) => {
+            let (code, message) = tools.unknown(&name);
+            Failure(code, message)
         }
-        Ok(name) => Failure(ErrorCode::UnknownServer, format!("there is no server {:?}", name.server())),
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{ToolName, ToolPatterns};
+use relay_proto::{ErrorCode, ToolName, ToolPatterns};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::error::Error;
 use crate::manifest::{Effect, Manifest, Overflow};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
-use crate::validate::Schema;
+use crate::validate::{Schema, nearest};
 
 /// Where tools come from that the application registers itself.
 const APPLICATION: &str = "the application";
@@ -241,8 +241,20 @@ impl Tools {
         self.read().by_name.values().filter(|it| it.spec.manifest.callable_from_code).cloned().collect()
     }
 
-    pub(crate) fn has_server(&self, server: &str) -> bool {
-        self.read().servers.contains_key(server)
+    /// Why there is no such tool, and which one may have been meant.
+    pub(crate) fn unknown(&self, name: &ToolName) -> (ErrorCode, String) {
+        let state = self.read();
+        let (server, tool) = (name.server(), name.tool());
+        let hint = |meant: Option<&str>| meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        if state.servers.contains_key(server) {
+            let callable = state.by_name.values().filter(|it| it.spec.manifest.callable_from_code);
+            let names: Vec<_> = callable.filter(|it| it.name.server() == server).map(|it| it.name.tool()).collect();
+            let hint = hint(nearest(tool, &names));
+            (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}"))
+        } else {
+            let names: Vec<_> = state.servers.keys().map(String::as_str).collect();
+            (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, &names))))
+        }
     }
 
     /// Told whenever there are other tools than before.
@@ -400,7 +412,7 @@ mod tests {
         assert!(changes.has_changed().unwrap());
         changes.mark_unchanged();
         drop(mount);
-        assert!(changes.has_changed().unwrap() && tools.specs().is_empty() && !tools.has_server("a"));
+        assert!(changes.has_changed().unwrap() && tools.specs().is_empty() && tools.servers().is_empty());
     }
 
     #[test]

@@ -1,8 +1,11 @@
-//! Arguments against the schema of their tool, before the tool sees them. References are never fetched.
+//! Arguments against the schema of their tool, before the tool sees them, and results before the code does. References are
+//! never fetched.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 
 use crate::schema::{self, Checked};
@@ -18,6 +21,8 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// A compiled JSON Schema.
 pub(crate) struct Schema {
     validator: jsonschema::Validator,
+    /// As it was given, to find what could have been meant.
+    schema: Value,
     is_recursive: bool,
 }
 
@@ -45,7 +50,7 @@ impl Schema {
         let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
         let compiled = jsonschema::options().with_pattern_options(patterns).build(schema);
         let validator = compiled.map_err(|error| format!("its schema is not usable: {error}"))?;
-        Ok(Self { validator, is_recursive })
+        Ok(Self { validator, schema: schema.clone(), is_recursive })
     }
 
     /// Checks arguments.
@@ -65,7 +70,7 @@ impl Schema {
             let mut path = fault.instance_path().to_string();
             path.truncate(path.floor_char_boundary(200));
             let place = if path.is_empty() { "the arguments".to_owned() } else { path };
-            let mut text = fault.to_string();
+            let mut text = self.describe(&fault, &arguments);
             text.truncate(text.floor_char_boundary(300));
             let separator = if number == 0 { "" } else { "; " };
             // Writing to a String cannot fail.
@@ -73,6 +78,59 @@ impl Schema {
         }
         Err(message)
     }
+}
+
+impl Schema {
+    /// What is wrong: what was expected, what came, and the field that may have been meant.
+    fn describe(&self, fault: &ValidationError<'_>, arguments: &Value) -> String {
+        let keyword = fault.schema_path().to_string();
+        let object = keyword.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
+        let known = object.and_then(|object| object.get("properties")).and_then(Value::as_object);
+        let known: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        match fault.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                let fields: Vec<_> = unexpected.iter().take(NAMED_FAULTS).map(|it| unknown_field(it, &known)).collect();
+                format!("there is no field {}", fields.join(", nor "))
+            }
+            ValidationErrorKind::Required { property: Value::String(missing) } => {
+                let came = arguments.pointer(&fault.instance_path().to_string()).and_then(Value::as_object);
+                let came = came.into_iter().flatten().map(|(name, _)| name.as_str());
+                let unknown: Vec<_> = came.filter(|name| !known.contains(name)).collect();
+                match nearest(missing, &unknown) {
+                    Some(meant) => format!("the required field {missing:?} is missing; there is {meant:?} instead"),
+                    None => format!("the required field {missing:?} is missing"),
+                }
+            }
+            _ => fault.to_string(),
+        }
+    }
+}
+
+fn unknown_field(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(meant) => format!("{name:?}; did you mean {meant:?}?"),
+        None if known.is_empty() => format!("{name:?}; there are none"),
+        None => {
+            let some: Vec<_> = known.iter().take(10).copied().collect();
+            format!("{name:?}; there are: {}", some.join(", "))
+        }
+    }
+}
+
+/// How many names are compared with one that is not known, and the longest of them.
+const MAX_COMPARED: usize = 500;
+const MAX_COMPARED_BYTES: usize = 64;
+
+/// The name that was probably meant.
+pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if name.len() > MAX_COMPARED_BYTES {
+        return None;
+    }
+    let compared = known.iter().filter(|known| known.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED);
+    let scored = compared.map(|known| (strsim::jaro_winkler(name, known), *known));
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(score, _)| *score > 0.8).map(|(_, name)| name)
 }
 
 /// Whether a value consists of no more values than are `left`.
@@ -102,6 +160,19 @@ mod tests {
         assert!(fault.contains("/path") && fault.contains("string"), "{fault}");
         let fault = schema.check(json!({})).err().unwrap();
         assert!(fault.contains("path") && fault.contains("required"), "{fault}");
+        let fault = schema.check(json!({"pth": "x"})).err().unwrap();
+        assert_eq!(fault, r#"at the arguments: the required field "path" is missing; there is "pth" instead"#);
+        let schema = json!({"type": "object", "properties": {"file": {"type": "object", "additionalProperties": false,
+            "properties": {"path": {"type": "string"}, "mode": {"enum": ["r", "w"]}}}}});
+        let schema = Schema::compile(&schema).unwrap();
+        for (arguments, expected) in [
+            (json!({"file": {"paht": 1}}), r#"at /file: there is no field "paht"; did you mean "path"?"#),
+            (json!({"file": {"xyz": 1}}), r#"at /file: there is no field "xyz"; there are: mode, path"#),
+            (json!({"file": {"path": [1]}}), r#"at /file/path: [1] is not of type "string""#),
+            (json!({"file": {"mode": "x"}}), r#"at /file/mode: "x" is not one of "r" or "w""#),
+        ] {
+            assert_eq!(schema.check(arguments).err().unwrap(), expected);
+        }
     }
 
     #[test]
