@@ -12,17 +12,14 @@ use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolP
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Sleep;
-use tower::{BoxError, Layer, Service};
 
-use crate::approval::{Approver, Asked, Grants};
+use crate::approval::Asked;
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, EventStream, OutputItem, Path};
-use crate::executor::{self, ToolRequest, ToolService};
 use crate::host::{ExecutionContext, Host};
 use crate::ledger::{Budget, Ended};
-use crate::policy::{Phase, Policy, Spending};
-use crate::registry::Tools;
+use crate::policy::{Phase, Spending};
 use crate::trace::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
@@ -256,80 +253,21 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// A client that is still being set up: rules, who is asked, what is written down.
-#[must_use]
-pub struct ClientBuilder {
-    config: ClientConfig,
-    tools: Tools,
-    policy: Policy,
-    approver: Option<Arc<dyn Approver>>,
-    service: ToolService,
-}
-
-impl std::fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientBuilder")
-            .field("config", &self.config)
-            .field("tools", &self.tools)
-            .finish_non_exhaustive()
-    }
-}
-
-impl ClientBuilder {
-    /// Sets the rules. Without, tools that read run, and all others are asked about.
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Sets who is asked where the rules ask. Without, nobody is, and such calls fail with `APPROVAL_DENIED`.
-    pub fn approver(mut self, approver: impl Approver) -> Self {
-        self.approver = Some(Arc::new(approver));
-        self
-    }
-
-    /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
-    pub fn layer<L>(mut self, layer: &L) -> Self
-    where
-        L: Layer<ToolService>,
-        L::Service: Service<ToolRequest, Response = Bytes> + Clone + Send + Sync + 'static,
-        <L::Service as Service<ToolRequest>>::Error: Into<BoxError>,
-        <L::Service as Service<ToolRequest>>::Future: Send + 'static,
-    {
-        self.service = executor::layered(self.service, layer);
-        self
-    }
-
-    /// Connects and announces the tools.
-    ///
-    /// # Errors
-    /// No relay answers at the address, or it refuses the token.
-    pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, tools, policy, approver, service } = self;
-        for (pattern, change) in &policy.manifests {
-            tools.amend([pattern.as_str()], change.clone());
-        }
-        let host = Host { tools, policy, approver, grants: Grants::default(), service };
-        let (shared, welcome) = connection::connect(&config, host).await?;
-        let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
-        Ok(Client { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
-    }
-}
-
 impl Client {
-    /// Begins to set up a client.
-    pub fn builder(config: ClientConfig, tools: Tools) -> ClientBuilder {
-        let (policy, service) = (Policy::default(), executor::service());
-        ClientBuilder { config, tools, policy, approver: None, service }
-    }
-
-    /// Connects and announces the tools. Without rules of your own, tools that read run and all others are refused:
-    /// [`Self::builder`] takes rules, and somebody to ask.
+    /// Connects and announces the tools. Where there are only [`crate::Tools`], those that read run and all others are
+    /// refused; a [`Host`] has rules, and somebody to ask.
     ///
     /// # Errors
     /// No relay answers at the address, or it refuses the token.
-    pub async fn connect(config: ClientConfig, tools: Tools) -> Result<Self, Error> {
-        Self::builder(config, tools).connect().await
+    pub async fn connect(config: ClientConfig, host: impl Into<Host>) -> Result<Self, Error> {
+        let (shared, welcome) = connection::connect(&config, host.into()).await?;
+        let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
+        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
+    }
+
+    /// The tools, the rules and who is asked.
+    pub fn host(&self) -> &Host {
+        &self.shared.host
     }
 
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
@@ -489,15 +427,9 @@ pub struct Execution {
     given_up_at: tokio::time::Instant,
 }
 
-impl std::fmt::Debug for ExecutionContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ExecutionContext").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("tools", &self.host.tools).finish_non_exhaustive()
+        f.debug_struct("Shared").field("host", &self.host).finish_non_exhaustive()
     }
 }
 

@@ -83,8 +83,12 @@ pub struct ExecutionError {
 
 impl ExecutionError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::with_code(code.into(), message)
+    }
+
+    pub(crate) fn with_code(code: Code, message: impl Into<String>) -> Self {
         Self {
-            code: code.into(),
+            code,
             message: message.into(),
             limit: None,
             line: None,

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use relay_proto::{ToolPatterns, frame};
 use serde_json::json;
 
-use crate::approval::Grants;
 use crate::connection;
-use crate::executor;
 use crate::host::{ExecutionContext, Host};
 use crate::ledger::Budget;
 use crate::policy::Policy;
@@ -36,13 +34,7 @@ pub fn session(mut data: &[u8]) {
         assert!(added.is_ok());
     }
     runtime.block_on(async {
-        let (shared, mut sent) = connection::for_fuzzing(Host {
-            tools,
-            policy: Policy::new().allow(["*"]),
-            approver: None,
-            grants: Grants::default(),
-            service: executor::service(),
-        });
+        let (shared, mut sent) = connection::for_fuzzing(Host::new(tools).policy(Policy::new().allow(["*"])));
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,

@@ -1,27 +1,146 @@
-//! What a tool call is held against: the tools, the rules, who is asked, what is written down. And what each execution was
-//! given.
+//! The application's side of every session: its tools, its rules, who is asked, what is written down. And what each execution
+//! was given.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use relay_proto::ExecutionId;
+use bytes::Bytes;
+use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
+use serde_json::Value;
 use tokio::sync::broadcast;
+use tower::{BoxError, Layer, Service};
 
 use crate::approval::{Approver, Asked, Grants};
-use crate::event::Event;
-use crate::executor::ToolService;
+use crate::dispatch;
+use crate::error::{Error, ExecutionError};
+use crate::event::{Event, Path};
+use crate::executor::{self, ToolRequest, ToolService};
+use crate::ledger::{Budget, Ledger};
 use crate::policy::{Phase, Policy, Spending};
 use crate::registry::Tools;
 use crate::trace::TraceContext;
 
-/// One application's side of a session.
-pub(crate) struct Host {
+/// Tools, and what every call of them is held against. A [`crate::Client`] is connected with one; where there is nothing but
+/// tools, `tools.into()` is one with the rules that hold by default.
+pub struct Host {
     pub(crate) tools: Tools,
     pub(crate) policy: Policy,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// What was approved for the whole session.
     pub(crate) grants: Grants,
     pub(crate) service: ToolService,
+    /// Calls that no code made.
+    calls: AtomicU64,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+impl From<Tools> for Host {
+    fn from(tools: Tools) -> Self {
+        Self::new(tools)
+    }
+}
+
+impl Host {
+    /// Tools that read run, and all others are refused, for there is nobody to ask.
+    pub fn new(tools: Tools) -> Self {
+        Self {
+            tools,
+            policy: Policy::default(),
+            approver: None,
+            grants: Grants::default(),
+            service: executor::service(),
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets the rules. Without, tools that read run, and all others are asked about.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        for (pattern, change) in &policy.manifests {
+            self.tools.amend([pattern.as_str()], change.clone());
+        }
+        self.policy = policy;
+        self
+    }
+
+    /// Sets who is asked where the rules ask. Without, nobody is, and such calls fail with `APPROVAL_DENIED`.
+    #[must_use]
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
+    #[must_use]
+    pub fn layer<L>(mut self, layer: &L) -> Self
+    where
+        L: Layer<ToolService>,
+        L::Service: Service<ToolRequest, Response = Bytes> + Clone + Send + Sync + 'static,
+        <L::Service as Service<ToolRequest>>::Error: Into<BoxError>,
+        <L::Service as Service<ToolRequest>>::Future: Send + 'static,
+    {
+        self.service = executor::layered(self.service, layer);
+        self
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &Tools {
+        &self.tools
+    }
+
+    /// Calls one tool, without code and without a relay, through everything that a call of code passes. Gives UTF-8 JSON.
+    ///
+    /// # Errors
+    /// There is no such tool, the arguments do not fit, it was denied, or it failed.
+    pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Bytes, Error> {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let failed = |code: Code, message: String| Error::from(Box::new(ExecutionError::with_code(code, message)));
+        let internal = |reason: String| failed(ErrorCode::Internal.into(), reason);
+        let ledger = Ledger::starting_at(number);
+        let (milliseconds, code) =
+            (LimitName::ToolCallMs.maximum(), serde_json::json!({"tool": tool, "arguments": arguments}));
+        let budget = Budget {
+            tools: ToolPatterns::default(),
+            arguments_bytes: LimitName::ArgumentsBytes.maximum(),
+            tool_calls: 1,
+            in_flight: 1,
+        };
+        let context = |id, events| ExecutionContext {
+            span: tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool),
+            id,
+            code: code.to_string().into(),
+            phase: None,
+            trace: TraceContext::random().unwrap_or(TraceContext::NONE),
+            events,
+            spending: Spending::new(&self.policy.budget),
+            asked: Asked::default(),
+            approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
+        };
+        let opened = ledger.open(budget, context).map_err(internal)?;
+        opened.context.tell(Event::PathChosen(Path::Host));
+        let call = wire::ToolCall {
+            id: "1".into(),
+            tool: tool.to_owned(),
+            arguments: arguments.to_string().into(),
+            remaining_ms: milliseconds,
+            ..wire::ToolCall::default()
+        };
+        let permit = ledger.enter(CallId(1), &opened.context.id, &call);
+        let permit = permit.map_err(|_| internal("the call was not let in".into()))?;
+        let answer = dispatch::dispatch(self, &ledger, permit, call, None).await;
+        match answer {
+            Some(answer) if answer.success => Ok(answer.result),
+            Some(answer) => Err(failed(answer.code.into(), answer.error)),
+            None => Err(internal("the call was given up".into())),
+        }
+    }
 }
 
 /// What is known of one execution, for as long as any of its calls runs.
@@ -37,6 +156,12 @@ pub(crate) struct ExecutionContext {
     pub(crate) asked: Asked,
     /// How long one approval may take.
     pub(crate) approval_timeout: Duration,
+}
+
+impl fmt::Debug for ExecutionContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutionContext").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 impl ExecutionContext {

@@ -103,6 +103,11 @@ pub(crate) enum Refused {
 }
 
 impl Ledger {
+    /// One whose first execution has the number after this.
+    pub(crate) fn starting_at(number: u64) -> Self {
+        Self(Mutex::new(State { next: number, ..State::default() }))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // Changed only under this lock, by code that does not panic half way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

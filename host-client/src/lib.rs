@@ -22,7 +22,7 @@
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
 //! - `dispatch`: what a tool call passes, read top to bottom
-//! - `ledger`: which executions and calls there are; `host`: what they are held against
+//! - `ledger`: which executions and calls there are; [`host`]: what they are held against
 //! - [`policy`]: the rules
 //! - `validate`: arguments and results against their schemas; `schema`: which schemas are taken
 //! - [`approval`]: a person's word
@@ -41,7 +41,7 @@ pub mod event;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
-mod host;
+pub mod host;
 mod ledger;
 pub mod local;
 pub mod manifest;
@@ -54,9 +54,10 @@ pub mod trace;
 mod validate;
 
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover};
-pub use client::{Client, ClientBuilder, ClientConfig, ExecuteRequest, Execution, Outcome};
+pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
+pub use host::Host;
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
 pub use policy::{Budget, Decision, Phase, Policy, Verdict};
