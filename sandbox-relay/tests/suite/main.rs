@@ -4,6 +4,7 @@
 mod contract;
 mod eval;
 mod globals;
+mod pipeline;
 mod processes;
 mod programs;
 mod support;
