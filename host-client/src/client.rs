@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Sleep;
 
-use crate::approval::Asked;
+use crate::approval::{Approver, Asked};
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, EventStream, OutputItem, Path};
@@ -82,7 +82,7 @@ impl std::fmt::Debug for ClientConfig {
 }
 
 /// Code to run.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ExecuteRequest {
     /// JavaScript, in any of the forms that the relay takes.
     pub code: String,
@@ -96,8 +96,16 @@ pub struct ExecuteRequest {
     pub tools: Option<Vec<String>>,
     /// What the policy offers: only what reads, or what changes things, too; without, what its rules say.
     pub phase: Option<Phase>,
+    /// Who is asked about its calls; without, the host's approver.
+    pub approver: Option<Arc<dyn Approver>>,
     /// The trace and the span that the execution belongs to; without, a new trace.
     pub trace: Option<TraceContext>,
+}
+
+impl std::fmt::Debug for ExecuteRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExecuteRequest").field("code", &self.code).field("tools", &self.tools).finish_non_exhaustive()
+    }
 }
 
 impl ExecuteRequest {
@@ -110,6 +118,7 @@ impl ExecuteRequest {
             input: String::new(),
             tools: None,
             phase: None,
+            approver: None,
             trace: None,
         }
     }
@@ -125,6 +134,13 @@ impl ExecuteRequest {
     #[must_use]
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phase = Some(phase);
+        self
+    }
+
+    /// Sets who is asked about its calls, in the place of the host's approver.
+    #[must_use]
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Some(Arc::new(approver));
         self
     }
 
@@ -259,10 +275,15 @@ impl Client {
     ///
     /// # Errors
     /// No relay answers at the address, or it refuses the token.
-    pub async fn connect(config: ClientConfig, host: impl Into<Host>) -> Result<Self, Error> {
+    pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
         let (shared, welcome) = connection::connect(&config, host.into()).await?;
         let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
         Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
+    }
+
+    /// Whether the session has ended, so that nothing can be run in it any more.
+    pub fn is_over(&self) -> bool {
+        self.shared.ledger.is_lost()
     }
 
     /// The tools, the rules and who is asked.
@@ -346,6 +367,7 @@ impl Client {
             events,
             spending: Spending::new(&policy.budget),
             asked: Asked::default(),
+            approver: request.approver.or_else(|| self.shared.host.approver.clone()),
             approval_timeout: Duration::from_millis(granted(&limits, &request.limits, LimitName::ApprovalMs)),
         };
         let lost = |reason: String| Box::new(ExecutionError::new(ErrorCode::SessionLost, reason));

@@ -19,6 +19,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
+use crate::approval::Grants;
 use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
@@ -44,7 +45,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// What both directions share with the client.
 pub(crate) struct Shared {
-    pub(crate) host: Host,
+    pub(crate) host: Arc<Host>,
+    /// What was approved for the whole session.
+    grants: Grants,
     pub(crate) ledger: Ledger,
     pub(crate) outbound: mpsc::Sender<Payload>,
     /// Who waits for the answer to a renewal.
@@ -62,7 +65,7 @@ impl Shared {
 }
 
 /// Connects, says hello, and takes messages from then on in a task of its own.
-pub(crate) async fn connect(config: &ClientConfig, host: Host) -> Result<(Arc<Shared>, wire::Welcome), Error> {
+pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Shared>, wire::Welcome), Error> {
     // What changes from here on is told later.
     let mut changes = host.tools.changes();
     changes.mark_unchanged();
@@ -76,7 +79,8 @@ pub(crate) async fn connect(config: &ClientConfig, host: Host) -> Result<(Arc<Sh
     let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
     let (knows_states, knows_changes) = (offers("call_state"), offers("tools_changed"));
     let received = AtomicU64::new(1);
-    let shared = Arc::new(Shared { host, ledger, outbound, renewal, knows_states, received });
+    let shared =
+        Arc::new(Shared { host, grants: Grants::default(), ledger, outbound, renewal, knows_states, received });
     let weak = Arc::downgrade(&shared);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -284,11 +288,14 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
 
 /// A session without a connection, and what it would send.
 #[cfg(feature = "fuzzing")]
-pub(crate) fn for_fuzzing(host: Host) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
+pub(crate) fn for_fuzzing(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let (ledger, renewal) = (Ledger::default(), Mutex::default());
     let received = AtomicU64::new(1);
-    (Arc::new(Shared { host, ledger, outbound, renewal, knows_states: true, received }), queue)
+    (
+        Arc::new(Shared { host, grants: Grants::default(), ledger, outbound, renewal, knows_states: true, received }),
+        queue,
+    )
 }
 
 /// What one message means.
@@ -365,7 +372,9 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
         let (shared, execution) = (Arc::clone(shared), execution.clone());
         tokio::spawn(async move {
             let states = shared.knows_states.then_some(&shared.outbound);
-            if let Some(answer) = dispatch::dispatch(&shared.host, &shared.ledger, permit, call, states).await {
+            if let Some(answer) =
+                dispatch::dispatch(&shared.host, &shared.grants, &shared.ledger, permit, call, states).await
+            {
                 // Nobody is left to hear it when this fails.
                 let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
                 shared.ledger.sent(&execution);

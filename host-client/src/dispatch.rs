@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::approval::{self, ApprovalRequest};
+use crate::approval::{self, ApprovalRequest, Grants};
 use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
@@ -66,6 +66,8 @@ struct CheckedResult(Bytes);
 /// One call on its way.
 struct Dispatch<'a> {
     host: &'a Host,
+    /// What was approved for the whole session.
+    of_session: &'a Grants,
     permit: &'a LedgerPermit,
     call: &'a wire::ToolCall,
     /// When the relay gives it up, approvals not counted.
@@ -77,6 +79,7 @@ struct Dispatch<'a> {
 /// Takes a call through all its steps. Gives the answer, unless nobody waits for it any more.
 pub(crate) async fn dispatch(
     host: &Host,
+    of_session: &Grants,
     ledger: &Ledger,
     permit: LedgerPermit,
     call: wire::ToolCall,
@@ -97,7 +100,7 @@ pub(crate) async fn dispatch(
     );
     context.tell(Event::ToolCallRequested { id, tool: tool.clone(), arguments_bytes: call.arguments.len() });
     let remaining = Duration::from_millis(call.remaining_ms.max(1));
-    let dispatch = Dispatch { host, permit: &permit, call: &call, remaining, states };
+    let dispatch = Dispatch { host, of_session, permit: &permit, call: &call, remaining, states };
     let outcome = dispatch.run().instrument(span.clone()).await;
     let answer = match outcome {
         Ok((tool, CheckedResult(result))) => {
@@ -193,7 +196,7 @@ impl Dispatch<'_> {
             rule: Arc::clone(&rule),
             deadline: Instant::now() + within,
         };
-        let answer = approval::ask(self.host.approver.as_ref(), &self.host.grants, &context.asked, request).await;
+        let answer = approval::ask(context.approver.as_ref(), self.of_session, &context.asked, request).await;
         drop(waiting);
         match answer {
             Ok(approved) => {

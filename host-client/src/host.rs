@@ -22,14 +22,14 @@ use crate::policy::{Phase, Policy, Spending};
 use crate::registry::Tools;
 use crate::trace::TraceContext;
 
-/// Tools, and what every call of them is held against. A [`crate::Client`] is connected with one; where there is nothing but
-/// tools, `tools.into()` is one with the rules that hold by default.
+/// Tools, and what every call of them is held against. Clients are connected with one, and may share it; where there is
+/// nothing but tools, `tools.into()` is one with the rules that hold by default.
 pub struct Host {
     pub(crate) tools: Tools,
     pub(crate) policy: Policy,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    /// What was approved for the whole session.
-    pub(crate) grants: Grants,
+    /// What was approved for all calls that no code makes.
+    grants: Grants,
     pub(crate) service: ToolService,
     /// Calls that no code made.
     calls: AtomicU64,
@@ -41,9 +41,9 @@ impl fmt::Debug for Host {
     }
 }
 
-impl From<Tools> for Host {
+impl From<Tools> for Arc<Host> {
     fn from(tools: Tools) -> Self {
-        Self::new(tools)
+        Self::new(Host::new(tools))
     }
 }
 
@@ -121,6 +121,7 @@ impl Host {
             events,
             spending: Spending::new(&self.policy.budget),
             asked: Asked::default(),
+            approver: self.approver.clone(),
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
         };
         let opened = ledger.open(budget, context).map_err(internal)?;
@@ -134,7 +135,7 @@ impl Host {
         };
         let permit = ledger.enter(CallId(1), &opened.context.id, &call);
         let permit = permit.map_err(|_| internal("the call was not let in".into()))?;
-        let answer = dispatch::dispatch(self, &ledger, permit, call, None).await;
+        let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, None).await;
         match answer {
             Some(answer) if answer.success => Ok(answer.result),
             Some(answer) => Err(failed(answer.code.into(), answer.error)),
@@ -154,6 +155,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) spending: Spending,
     pub(crate) asked: Asked,
+    /// Who is asked.
+    pub(crate) approver: Option<Arc<dyn Approver>>,
     /// How long one approval may take.
     pub(crate) approval_timeout: Duration,
 }
@@ -177,6 +180,7 @@ impl ExecutionContext {
             events,
             spending: Spending::new(&crate::policy::Budget::default()),
             asked: Asked::default(),
+            approver: None,
             approval_timeout: Duration::ZERO,
         }
     }

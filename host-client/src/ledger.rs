@@ -291,6 +291,11 @@ impl Ledger {
         }
     }
 
+    /// Whether the session is over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lock().lost.is_some()
+    }
+
     /// Whether an execution runs.
     pub(crate) fn is_open(&self, execution: &ExecutionId) -> bool {
         self.lock().executions.contains_key(execution)
