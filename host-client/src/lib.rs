@@ -28,11 +28,14 @@
 //! - [`approval`]: a person's word
 //! - [`executor`]: running the tool, with layers around it
 //! - [`event`]: what an application can watch
+//! - [`catalogue`]: finding tools among many
+//! - [`serve_mcp`]: running code as an MCP server
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
 pub mod approval;
+pub mod catalogue;
 pub mod client;
 mod connection;
 mod dispatch;
@@ -46,8 +49,11 @@ mod ledger;
 pub mod local;
 pub mod manifest;
 pub mod policy;
+mod prompt;
 pub mod registry;
 mod schema;
+#[cfg(feature = "mcp")]
+pub mod serve_mcp;
 mod tls;
 pub mod tools;
 pub mod trace;
