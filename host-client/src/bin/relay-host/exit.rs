@@ -1,0 +1,37 @@
+//! How the program ends when it could not do what it was asked.
+
+use host_client::Error;
+
+/// The code failed, a call failed, or an audit log is not whole.
+pub(crate) const FAILED: u8 = 1;
+/// What was asked cannot be understood, or names what is not there.
+pub(crate) const USAGE: u8 = 2;
+/// No relay answers, or it does not let us in.
+pub(crate) const NO_RELAY: u8 = 3;
+
+/// An exit status, and what to print; nothing where it was printed.
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    pub(crate) text: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(text: impl ToString) -> Self {
+        Self { status: USAGE, text: text.to_string() }
+    }
+
+    pub(crate) fn failed(text: impl ToString) -> Self {
+        Self { status: FAILED, text: text.to_string() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::Unreachable { .. } | Error::Unauthenticated | Error::Refused(_) => NO_RELAY,
+            Error::Execution(_) | Error::Result(_) => FAILED,
+            _ => USAGE,
+        };
+        Self { status, text: error.to_string() }
+    }
+}

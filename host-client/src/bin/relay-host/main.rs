@@ -1,0 +1,52 @@
+//! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves the same to
+//! MCP clients.
+
+mod args;
+mod audit;
+mod call;
+mod exit;
+mod progress;
+mod repl;
+mod run;
+mod serve;
+mod setup;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use tracing_subscriber::EnvFilter;
+
+use args::{Cli, Command};
+use exit::Failure;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match command(cli.command).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.text.is_empty() {
+                eprintln!("relay-host: {}", failure.text);
+            }
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+async fn command(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::run(args).await,
+        Command::Tools(args) => tools::tools(args).await,
+        Command::Call(args) => call::call(args).await,
+        Command::Repl(args) => repl::repl(args).await,
+        Command::ServeMcp(args) => serve::serve(args).await,
+        Command::Audit(args) => audit::audit(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "relay-host", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
