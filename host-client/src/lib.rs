@@ -25,6 +25,7 @@
 //! - `ledger`: which executions and calls there are
 //! - `validate`: arguments against their schema; `schema`: which schemas are taken
 //! - [`event`]: what an application can watch
+//! - `mcp`: MCP servers as tools
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -39,6 +40,8 @@ pub mod fuzz;
 mod ledger;
 pub mod local;
 pub mod manifest;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod registry;
 mod schema;
 mod tls;
@@ -51,6 +54,8 @@ pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
+#[cfg(feature = "mcp")]
+pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};
