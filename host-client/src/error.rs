@@ -51,6 +51,10 @@ pub enum Error {
     /// The returned value is not of the type that was asked for.
     #[error("the result is not what was expected: {0}")]
     Result(#[from] serde_json::Error),
+    /// A file that names MCP servers cannot be used.
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
+    McpConfig(#[from] crate::mcp::McpConfigError),
     /// A relay of one's own could not be started.
     #[error("a local relay could not be started: {0}")]
     Local(String),

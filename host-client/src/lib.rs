@@ -30,6 +30,7 @@
 //! - [`event`]: what an application can watch
 //! - [`catalogue`]: finding tools among many
 //! - [`serve_mcp`]: running code as an MCP server
+//! - `mcp`: MCP servers as tools
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -50,6 +51,8 @@ pub mod local;
 pub mod manifest;
 pub mod policy;
 mod prompt;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod registry;
 mod schema;
 #[cfg(feature = "mcp")]
@@ -67,6 +70,8 @@ pub use host::Host;
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
 pub use policy::{Budget, Decision, Phase, Policy, Verdict};
+#[cfg(feature = "mcp")]
+pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};

@@ -1,0 +1,47 @@
+//! `${NAME}` and `${NAME:-default}` in a configuration, replaced from the environment.
+
+/// Why a text with variables cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// A variable is not set, and there is no default.
+    #[error("the environment variable {0} is not set; set it, or write ${{{0}:-default}}")]
+    Unset(String),
+    /// What stands between the braces is no name of a variable.
+    #[error("${{{0}}} is no variable; there are ${{NAME}} and ${{NAME:-default}}")]
+    NoName(String),
+    /// A `${` without its `}`.
+    #[error("a \"${{\" is not closed by a \"}}\"")]
+    Open,
+}
+
+/// Replaces each variable by what `lookup` finds. What is replaced is not looked at again.
+pub(super) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (inside, remainder) = after.split_once('}').ok_or(ExpandError::Open)?;
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        if !is_name(name) {
+            return Err(ExpandError::NoName(inside.to_owned()));
+        }
+        expanded.push_str(before);
+        // As in a shell, `:-` also stands in for a variable that is empty.
+        match (lookup(name), default) {
+            (Some(value), None) => expanded.push_str(&value),
+            (Some(value), Some(_)) if !value.is_empty() => expanded.push_str(&value),
+            (_, Some(default)) => expanded.push_str(default),
+            (None, None) => return Err(ExpandError::Unset(name.to_owned())),
+        }
+        rest = remainder;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    text.bytes().next().is_some_and(is_letter) && text.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+}

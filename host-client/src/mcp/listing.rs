@@ -1,0 +1,108 @@
+//! Asking a server for its tools, page by page and bounded, and hearing that they changed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, CustomResult, Implementation, ListToolsRequest, ListToolsResult,
+    PaginatedRequestParams, ServerResult, Tool,
+};
+use rmcp::service::{NotificationContext, Peer};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::failure::ListFailure;
+
+const MAX_PAGES: usize = 100;
+const MAX_TOOLS: usize = 2_000;
+/// The most bytes that all tools of a server may have, as JSON.
+const MAX_BYTES: usize = 16 << 20;
+
+/// This side of a connection. It offers nothing: the library declines what a server asks for all the same (sampling,
+/// elicitation) and names no roots.
+#[derive(Debug, Default, Clone)]
+pub(super) struct HostHandler {
+    /// Told when the server says that its tools changed.
+    pub(super) changed: Arc<Notify>,
+}
+
+impl ClientHandler for HostHandler {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), name)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+/// All tools of a server, and what is wrong with those that cannot even be read.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) tools: Vec<Tool>,
+    pub(super) unreadable: Vec<String>,
+    bytes: usize,
+}
+
+/// Asks for all pages.
+pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Listing, ListFailure> {
+    let mut listing = Listing::default();
+    let mut cursors = HashSet::new();
+    let mut cursor = None;
+    for _ in 0..MAX_PAGES {
+        let params = PaginatedRequestParams::default().with_cursor(cursor);
+        let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
+        // Not `list_tools`, which keeps pages and would give old ones again if the server says that it may.
+        let next = match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
+            ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) => {
+                tools.into_iter().try_for_each(|tool| listing.add(tool))?;
+                next_cursor
+            }
+            ServerResult::CustomResult(CustomResult(page)) => listing.add_page(page)?,
+            _ => return Err(ListFailure::NoList),
+        };
+        let Some(next) = next else { return Ok(listing) };
+        if !cursors.insert(next.clone()) {
+            return Err(ListFailure::SamePage);
+        }
+        cursor = Some(next);
+    }
+    Err(ListFailure::Pages(MAX_PAGES))
+}
+
+impl Listing {
+    fn add(&mut self, tool: Tool) -> Result<(), ListFailure> {
+        self.bytes += serde_json::to_vec(&tool).map_or(MAX_BYTES, |json| json.len());
+        self.tools.push(tool);
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), ListFailure> {
+        if self.tools.len() + self.unreadable.len() > MAX_TOOLS {
+            return Err(ListFailure::Tools(MAX_TOOLS));
+        }
+        if self.bytes > MAX_BYTES {
+            return Err(ListFailure::Bytes(MAX_BYTES));
+        }
+        Ok(())
+    }
+
+    /// A page that is not as it should be: one tool that is none costs that tool alone.
+    fn add_page(&mut self, mut page: Value) -> Result<Option<String>, ListFailure> {
+        let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else { return Err(ListFailure::NoList) };
+        for (index, tool) in tools.into_iter().enumerate() {
+            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+            let name = format!("tool {index} ({:?})", super::words::clip(name, 100));
+            match serde_json::from_value(tool) {
+                Ok(tool) => self.add(tool)?,
+                Err(error) => {
+                    self.unreadable.push(format!("{name} cannot be read: {error}"));
+                    self.check()?;
+                }
+            }
+        }
+        Ok(page.get("nextCursor").and_then(Value::as_str).map(str::to_owned))
+    }
+}

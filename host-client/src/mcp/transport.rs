@@ -1,0 +1,225 @@
+//! The three kinds of server, opened the same way: a child process, a streamable HTTP address, a service in this process.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use reqwest::redirect::Policy;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{
+    ClientInitializeError, DynService, NotificationContext, RequestContext, RoleClient, RoleServer, RunningService,
+    Service, ServiceExt, ServiceRole,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::config::{HttpConfig, ProcessConfig, ServerConfig};
+use super::failure::{Evidence, Failure};
+use super::link::Link;
+use super::listing::HostHandler;
+use super::process::Process;
+use super::watched::{Seen, Watched};
+use super::words::Secrets;
+
+/// How much a service in this process may be ahead of its reader, in bytes.
+const PIPE_BYTES: usize = 64 << 10;
+const HTTP_CONNECTS_WITHIN: Duration = Duration::from_secs(10);
+/// The longest event of an HTTP server, in bytes. (The library itself bounds bodies that are no event streams.)
+const MAX_EVENT_BYTES: usize = 64 << 20;
+/// How long after a broken event stream the next try waits at most.
+const MAX_STREAM_PAUSE: Duration = Duration::from_secs(30);
+
+/// This process's side of a connection.
+pub(super) type Running = RunningService<RoleClient, HostHandler>;
+
+/// How a server is started.
+#[derive(Debug)]
+pub(super) enum Launch {
+    Configured(ServerConfig),
+    Service(SharedService),
+}
+
+/// What stands behind a connection, and ends with this value.
+pub(super) enum Backing {
+    Process { process: Box<Process>, seen: Seen },
+    Http,
+    Service { _task: JoinSet<()>, seen: Seen },
+}
+
+/// A way to a server on which nothing was said yet.
+pub(super) enum Wire {
+    Lines(Watched<Box<dyn AsyncRead + Send + Unpin>>, Box<dyn AsyncWrite + Send + Unpin>),
+    Http(StreamableHttpClientTransport<reqwest::Client>),
+}
+
+/// A service that can be connected to more than once.
+#[derive(Clone)]
+pub(super) struct SharedService(Arc<dyn DynService<RoleServer>>);
+
+impl Launch {
+    pub(super) fn secrets(&self) -> Secrets {
+        match self {
+            Self::Configured(config) => config.secrets(),
+            Self::Service(_) => Secrets::default(),
+        }
+    }
+
+    /// Starts the server. Nothing is said to it yet.
+    pub(super) fn open(&self, link: &Link) -> Result<(Backing, Wire), Failure> {
+        match self {
+            Self::Configured(ServerConfig::Process(config)) => open_process(config, link),
+            Self::Configured(ServerConfig::Http(config)) => open_http(config).map_err(Failure::Client),
+            Self::Service(service) => Ok(open_service(service.clone())),
+        }
+    }
+}
+
+fn open_process(config: &ProcessConfig, link: &Link) -> Result<(Backing, Wire), Failure> {
+    let spawned = Process::spawn(link.server(), config, link.secrets());
+    let (process, stdout, stdin) =
+        spawned.map_err(|error| Failure::Spawn { command: config.command.clone(), error })?;
+    let seen = Seen::default();
+    let wire = Wire::Lines(Watched::new(Box::new(stdout), seen.clone()), Box::new(stdin));
+    Ok((Backing::Process { process: Box::new(process), seen }, wire))
+}
+
+fn open_http(config: &HttpConfig) -> Result<(Backing, Wire), reqwest::Error> {
+    let mut client = reqwest::Client::builder()
+        .connect_timeout(HTTP_CONNECTS_WITHIN)
+        // Headers are for the address that the file names, and for no other.
+        .redirect(Policy::none());
+    if config.is_of_this_machine() {
+        // A proxy would get what is to stay here.
+        client = client.no_proxy();
+    }
+    let mut headers = HashMap::new();
+    for name in config.headers.keys() {
+        headers.extend(config.headers.get(name).map(|value| (name.clone(), value.clone())));
+    }
+    let mut pauses = ExponentialBackoff::default();
+    pauses.max_delay = Some(MAX_STREAM_PAUSE);
+    let mut transport = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(MAX_EVENT_BYTES)
+        // It would send calls again.
+        .reinit_on_expired_session(false);
+    transport.retry_config = Arc::new(pauses);
+    let transport = StreamableHttpClientTransport::with_client(client.build()?, transport);
+    Ok((Backing::Http, Wire::Http(transport)))
+}
+
+fn open_service(service: SharedService) -> (Backing, Wire) {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        match service.serve(theirs).await {
+            // How it ended is seen at this end of the pipe.
+            Ok(running) => drop(running.waiting().await),
+            Err(error) => tracing::debug!(%error, "an MCP service in this process was not initialized"),
+        }
+    });
+    let (read, write) = tokio::io::split(ours);
+    let seen = Seen::default();
+    let wire = Wire::Lines(Watched::new(Box::new(read), seen.clone()), Box::new(write));
+    (Backing::Service { _task: task, seen }, wire)
+}
+
+impl Wire {
+    /// Says hello, and learns what the server is.
+    pub(super) async fn initialize(self, host: HostHandler) -> Result<Running, ClientInitializeError> {
+        match self {
+            // The library would pass over a line that is too long; here it ends the connection.
+            Self::Lines(read, write) => {
+                let transport = AsyncRwTransport::new_client(read, write).with_max_line_length(usize::MAX);
+                host.serve(transport).await
+            }
+            Self::Http(transport) => host.serve(transport).await,
+        }
+    }
+}
+
+impl Backing {
+    /// Waits until a process that stands behind the connection has ended.
+    pub(super) async fn ended(&self) {
+        match self {
+            Self::Process { process, .. } => process.ended().await,
+            Self::Http | Self::Service { .. } => std::future::pending().await,
+        }
+    }
+
+    /// Gives a process whose output is closed a little time to end: it closes one before the other.
+    pub(super) async fn settle(&self, within: Duration) {
+        if let Self::Process { process, .. } = self {
+            // If it does not end by itself, that is known, too.
+            let _ = timeout(within, process.ended()).await;
+        }
+    }
+
+    /// Ends it in peace. Its input is closed already.
+    pub(super) async fn close(mut self) {
+        if let Self::Process { process, .. } = &mut self {
+            process.close().await;
+        }
+    }
+
+    /// Ends it at once, and tells what is known of its end.
+    pub(super) async fn kill(self) -> Evidence {
+        match self {
+            Self::Process { mut process, seen } => {
+                let (status, stderr) = process.kill().await;
+                Evidence { output: seen.evidence(), status, stderr }
+            }
+            Self::Service { seen, .. } => Evidence { output: seen.evidence(), ..Evidence::default() },
+            Self::Http => Evidence::default(),
+        }
+    }
+}
+
+impl SharedService {
+    pub(super) fn new(service: impl Service<RoleServer>) -> Self {
+        Self(Arc::new(service))
+    }
+}
+
+impl fmt::Debug for SharedService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedService")
+    }
+}
+
+impl Service<RoleServer> for SharedService {
+    async fn handle_request(
+        &self,
+        request: <RoleServer as ServiceRole>::PeerReq,
+        context: RequestContext<RoleServer>,
+    ) -> Result<<RoleServer as ServiceRole>::Resp, rmcp::ErrorData> {
+        // The library would lose a panic, and the call would wait for nothing.
+        let answer = AssertUnwindSafe(self.0.handle_request(request, context)).catch_unwind().await;
+        answer.unwrap_or_else(|_| Err(rmcp::ErrorData::internal_error("the tool failed inside (it panicked)", None)))
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: <RoleServer as ServiceRole>::PeerNot,
+        context: NotificationContext<RoleServer>,
+    ) -> Result<(), rmcp::ErrorData> {
+        self.0.handle_notification(notification, context).await
+    }
+
+    fn get_info(&self) -> <RoleServer as ServiceRole>::Info {
+        self.0.get_info()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.0.supported_protocol_versions()
+    }
+}
