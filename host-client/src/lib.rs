@@ -24,11 +24,13 @@
 //! - `dispatch`: what a tool call passes, read top to bottom
 //! - `ledger`: which executions and calls there are
 //! - `validate`: arguments against their schema; `schema`: which schemas are taken
+//! - [`audit`]: what is recorded of it all
 //! - [`event`]: what an application can watch
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
+pub mod audit;
 pub mod client;
 mod connection;
 mod dispatch;
