@@ -1,20 +1,21 @@
 //! The audit log: what was asked, decided, approved, run and answered, as a chain of JSON lines.
 //!
-//! A line is `{"seq":…,"time":…,"kind":…,…,"prev":…,"hash":…}`. `hash` is the SHA-256 of the line's bytes before `,"hash":`,
-//! and `prev` is the `hash` of the line before it, so that a change, a gap and another order are found by [`verify`]. Whoever
-//! can write the file can also write it anew from some line on: only a hash that was kept elsewhere ([`Audit::head`]) tells.
+//! A line is `{"seq":…,"time":…,"kind":…,…,"prev":…,"hash":…}`. `hash` is the SHA-256 of the line's bytes before
+//! `,"hash":`, and `prev` is the `hash` of the line before it, so that a change, a gap and another order are found by
+//! [`verify()`]. Whoever can write the file can also write it anew from some line on: only a hash that was kept
+//! elsewhere ([`Audit::head`]) tells.
 //!
 //! | kind | when | says |
 //! |---|---|---|
-//! | `opened` | a process opens the log; a file is new | host, process, version, a piece of a record that a crash left |
+//! | `opened` | a process opens the log; a file is new | host, process, version, what a crash left of a record |
 //! | `execution` | before code is sent | client, limits, trace, code |
 //! | `decision` | before anything else is done for a call | tool, effect, arguments, decision, rule |
 //! | `approval` | a person was asked | verdict, approver, how long it took |
 //! | `completion` | a call is over, whether its tool ran or not | outcome, duration, sizes |
 //! | `end` | an execution is over | outcome, duration, usage |
 //!
-//! The map: `record`, what is written; `redact` and `arguments`, what is not; `chain`, the hashes; `writer`, the file that is
-//! written; `files`, reading back; [`verify`](mod@verify) and [`show`].
+//! The map: `record`, what is written; `redact` and `arguments`, what is not; `chain`, the hashes; `writer`, the file
+//! that is written; `files`, reading back; [`verify`](mod@verify) and [`show`].
 
 mod arguments;
 mod chain;
@@ -53,8 +54,8 @@ const MAX_CODE_BYTES: usize = 4 << 20;
 /// Where the log is, and what stands in it.
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
-    /// The file that is written. It is created with mode 0600; `.lock` and, for full files, `.000001` and so on are added to
-    /// its name.
+    /// The file that is written. It is created with mode 0600; `.lock` and, for full files, `.000001` and so on are
+    /// added to its name.
     pub path: PathBuf,
     /// What is left out of arguments.
     pub redact: Vec<Redaction>,
@@ -62,7 +63,8 @@ pub struct AuditConfig {
     pub code: CodeRecord,
     /// The size at which a file is full, in bytes; 64 MiB unless changed.
     pub rotate_bytes: u64,
-    /// How many full files are kept. Without, all: nothing that was recorded is ever removed unless somebody asked for it.
+    /// How many full files are kept. Without, all: nothing that was recorded is ever removed unless somebody asked for
+    /// it.
     pub keep: Option<usize>,
     /// What a crash of the machine may cost.
     pub sync: SyncMode,
@@ -131,8 +133,8 @@ pub enum AuditError {
     },
     /// What is there does not end with an audit record.
     #[error(
-        "{} is no audit log, or its end was changed: nothing was written to it. Verify it, and move it away or name another \
-         file", path.display()
+        "{} is no audit log, or its end was changed: nothing was written to it. Verify it, and move it away or \
+         name another file", path.display()
     )]
     NotALog {
         /// The file.
@@ -150,8 +152,8 @@ pub enum AuditError {
 
 /// An audit log that is open. Clones share it; it is closed when the last is dropped.
 ///
-/// Each method returns when its record is in the file (with [`SyncMode::EveryRecord`], on the disk). After an error it is not,
-/// and what it is about must not be done. They block for one `write`: microseconds, unless the disk is slow.
+/// Each method returns when its record is in the file (with [`SyncMode::EveryRecord`], on the disk). After an error it
+/// is not, and what it is about must not be done. They block for one `write`: microseconds, unless the disk is slow.
 #[derive(Clone)]
 pub struct Audit(Arc<Inner>);
 
@@ -168,8 +170,8 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens a log: a new one, or one that goes on where it ended. What a crash left of a last record is cut off and told of
-    /// in the first record.
+    /// Opens a log: a new one, or one that goes on where it ended. What a crash left of a last record is cut off and
+    /// told of in the first record.
     ///
     /// # Errors
     /// A redaction is wrong; another process has the log open; the file is something else; it cannot be written.
@@ -201,8 +203,8 @@ impl Audit {
         })
     }
 
-    /// Records what the policy says to a call. Afterwards one [`Audit::completion`] has to follow, for a call that is denied,
-    /// too; after an error none does.
+    /// Records what the policy says to a call. Afterwards one [`Audit::completion`] has to follow, for a call that is
+    /// denied, too; after an error none does.
     ///
     /// # Errors
     /// The record could not be written: the tool must not run.
@@ -231,7 +233,8 @@ impl Audit {
     /// Records that a call is over.
     ///
     /// # Errors
-    /// The record could not be written. The call has happened: [`verify`] will show it as one that nobody knows the end of.
+    /// The record could not be written. The call has happened: [`verify()`] will show it as one that nobody knows the
+    /// end of.
     pub fn completion(&self, completion: &CallCompletion<'_>) -> Result<(), AuditError> {
         self.append(completion)
     }

@@ -26,6 +26,7 @@
 //! - `validate`: arguments against their schema; `schema`: which schemas are taken
 //! - [`audit`]: what is recorded of it all
 //! - [`event`]: what an application can watch
+//! - [`prompt`]: the question of an approval on a terminal; `shorten`, `visible`: large and hostile texts in it
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -41,12 +42,15 @@ pub mod fuzz;
 mod ledger;
 pub mod local;
 pub mod manifest;
+pub mod prompt;
 pub mod registry;
 mod schema;
+mod shorten;
 mod tls;
 pub mod tools;
 pub mod trace;
 mod validate;
+mod visible;
 
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};

@@ -4,19 +4,17 @@ use std::borrow::Cow;
 use std::io::{self, BufWriter};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::chain::{Hash, HashWriter};
 use super::record::Arguments;
 use super::redact::{Redactions, redact};
+use crate::shorten::shortened;
 
 /// Arguments over this size are shortened to about as much, in bytes of JSON.
 const WHOLE_BYTES: usize = 64 << 10;
 /// Arguments over this size are left out where something has to be redacted in them: looking for it takes too long.
 const REDACTABLE_BYTES: usize = 1 << 20;
-/// The least share of the room that a member of a shortened list or object gets, in bytes.
-const LEAST_SHARE: usize = 64;
-
 /// What a decision says of the arguments.
 #[derive(Serialize)]
 pub(super) struct RecordedArguments<'a> {
@@ -75,51 +73,10 @@ fn hash(value: &Value) -> io::Result<Hash> {
     Ok(writer.into_inner().map_err(io::IntoInnerError::into_error)?.finish())
 }
 
-/// The value in about so many bytes. Each member gets the same share, so that a large one cannot push a small one out.
-fn shortened(value: &Value, room: usize) -> Value {
-    match value {
-        Value::String(text) if text.len() > room => Value::String(shortened_text(text, room)),
-        Value::Array(items) => {
-            let (shown, share) = shares(items.len(), room);
-            let mut kept: Vec<Value> = items.iter().take(shown).map(|item| shortened(item, share)).collect();
-            if shown < items.len() {
-                kept.push(format!("[{} more items]", items.len() - shown).into());
-            }
-            Value::Array(kept)
-        }
-        Value::Object(members) => {
-            let (shown, share) = shares(members.len(), room);
-            let mut kept: Map<String, Value> = members
-                .iter()
-                .take(shown)
-                .map(|(name, member)| (shortened_text(name, share), shortened(member, share)))
-                .collect();
-            if shown < members.len() {
-                kept.insert("…".into(), format!("[{} more members]", members.len() - shown).into());
-            }
-            Value::Object(kept)
-        }
-        other => other.clone(),
-    }
-}
-
-/// How many of so many members there is room for, and how much for each.
-fn shares(members: usize, room: usize) -> (usize, usize) {
-    let shown = members.min(room / LEAST_SHARE);
-    (shown, room / shown.max(1))
-}
-
-fn shortened_text(text: &str, room: usize) -> String {
-    if text.len() <= room {
-        return text.to_owned();
-    }
-    format!("{}… [{} bytes]", &text[..text.floor_char_boundary(room)], text.len())
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::*;
 
@@ -147,9 +104,10 @@ mod tests {
         let nested = (0..100).fold(json!("x".repeat(1 << 20)), |inner, _| json!([inner, 1, 2, 3]));
         let wide: Map<String, Value> = (0..100_000).map(|n| (format!("{n}-{}", "k".repeat(100)), json!(n))).collect();
         let bushy = json!(vec![vec![vec!["abcdefgh"; 30]; 30]; 30]);
-        for value in [nested, wide.into(), bushy, json!("\u{1}".repeat(1 << 20)), json!(vec![json!({}); 100_000])] {
+        let deep = json!(vec![(0..100).fold(json!(1), |inner, _| json!([inner, "abcdefgh"])); 1_000]);
+        for value in [nested, wide.into(), bushy, deep, json!("x".repeat(1 << 20)), json!(vec![json!({}); 100_000])] {
             let size = recorded(&value).to_string().len();
-            assert!(size < 8 * WHOLE_BYTES, "{size}");
+            assert!(size < 2 * WHOLE_BYTES, "{size}");
         }
     }
 

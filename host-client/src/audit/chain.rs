@@ -116,8 +116,8 @@ impl io::Write for HashWriter {
     }
 }
 
-/// Ends a line: takes a JSON object, hashes it up to its closing brace, and adds the hash as its last member, a brace and a
-/// newline.
+/// Ends a line: takes a JSON object, hashes it up to its closing brace, and adds the hash as its last member, a brace
+/// and a newline.
 pub(super) fn seal(line: &mut Vec<u8>) -> Hash {
     line.pop();
     let hash = Hash::of(line);

@@ -1,4 +1,4 @@
-//! The files of a log: the one that is written, `audit.jsonl`, and those that were full, `audit.jsonl.000001` and so on.
+//! The files of a log: `audit.jsonl`, which is written, and the full ones, `audit.jsonl.000001` and so on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -171,19 +171,25 @@ impl Tail {
         }
         let end = line_start(file, metadata.len()).map_err(failed)?.ok_or_else(not_a_log)?;
         let torn = read_range(file, end, metadata.len()).map_err(failed)?;
-        if !torn.iter().zip(RECORD_START).all(|(found, expected)| found == expected) {
-            return Err(not_a_log());
-        }
+        let link = match end.checked_sub(1) {
+            // Something else without a newline must not be taken for a first record that was torn.
+            None if !torn.iter().zip(RECORD_START).all(|(found, expected)| found == expected) => {
+                return Err(not_a_log());
+            }
+            None => None,
+            Some(newline) => {
+                let start = line_start(file, newline).map_err(failed)?.ok_or_else(not_a_log)?;
+                let line = read_range(file, start, newline).map_err(failed)?;
+                let (entry, hash) = entry(&line).ok_or_else(not_a_log)?;
+                Some(Link { seq: entry.seq, hash })
+            }
+        };
         let torn = (!torn.is_empty()).then(|| Torn {
             bytes: metadata.len() - end,
             sha256: Hash::of(&torn),
             text: String::from_utf8_lossy(&torn[..torn.len().min(TORN_TEXT_BYTES)]).into_owned(),
         });
-        let Some(newline) = end.checked_sub(1) else { return Ok(Self { link: None, end, torn }) };
-        let start = line_start(file, newline).map_err(failed)?.ok_or_else(not_a_log)?;
-        let line = read_range(file, start, newline).map_err(failed)?;
-        let (entry, hash) = entry(&line).ok_or_else(not_a_log)?;
-        Ok(Self { link: Some(Link { seq: entry.seq, hash }), end, torn })
+        Ok(Self { link, end, torn })
     }
 }
 

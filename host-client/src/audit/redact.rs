@@ -93,7 +93,7 @@ mod tests {
             ("$.list", json!({"password": "p", "list": "[redacted]", "a/b~c": {"": "x"}})),
             (
                 "$..token",
-                json!({"password": "p", "list": [{"token": "[redacted]"}, {"token": "[redacted]"}], "a/b~c": {"": "x"}}),
+                json!({"password": "p", "list": [{"token": REDACTED}, {"token": REDACTED}], "a/b~c": {"": "x"}}),
             ),
             ("$['a/b~c']['']", json!({"password": "p", "list": value["list"], "a/b~c": {"": "[redacted]"}})),
             (

@@ -1,6 +1,5 @@
 //! A log for people: one line for each record, of those that somebody wants to see.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use relay_proto::{ToolName, ToolPatterns};
 
 use super::AuditError;
 use super::files::{Entry, Line, Lines, entry};
+use crate::visible::visible;
 
 /// Which records are shown; what is absent does not matter.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +42,7 @@ impl Filter {
 pub enum Shown {
     /// A record.
     Record(Box<ShownRecord>),
-    /// A line that is none; [`super::verify`] says more.
+    /// A line that is none; [`super::verify()`] says more.
     Unreadable {
         /// The file.
         file: PathBuf,
@@ -77,26 +77,18 @@ impl fmt::Display for Shown {
 impl fmt::Display for ShownRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { time, kind, execution, call, tool, duration_us, .. } = &self.entry;
-        write!(f, "{:<27} {:<10} {}", plain(time), plain(kind), plain(execution.as_deref().unwrap_or("-")))?;
+        write!(f, "{:<27} {:<10} {}", visible(time), visible(kind), visible(execution.as_deref().unwrap_or("-")))?;
         if let Some(call) = call {
             write!(f, "/{call}")?;
         }
         let (decision, verdict) = (&self.entry.decision, &self.entry.verdict);
         let texts = [tool, decision, verdict, &self.entry.approver, &self.entry.outcome, &self.entry.reason];
-        texts.into_iter().flatten().try_for_each(|text| write!(f, " {}", plain(text)))?;
+        texts.into_iter().flatten().try_for_each(|text| write!(f, " {}", visible(text)))?;
         match duration_us {
             Some(duration) => write!(f, " {duration} µs"),
             None => Ok(()),
         }
     }
-}
-
-/// A text without anything that a terminal would obey.
-fn plain(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
-        return text.into();
-    }
-    text.escape_debug().collect::<String>().into()
 }
 
 /// The records of a log's files (see [`super::series`]) that fit, in order.

@@ -70,9 +70,7 @@ pub enum ProblemKind {
     #[error("this line was changed, or was never a record")]
     Changed,
     /// The last line has no end.
-    #[error(
-        "this line stops after {bytes} bytes: a crash or a full disk, and the log was not opened since, or the end was cut"
-    )]
+    #[error("this line stops after {bytes} bytes: a crash, and the log was not opened since, or the end was cut")]
     CutShort {
         /// How much there is of it.
         bytes: usize,
@@ -151,8 +149,8 @@ fn list(f: &mut fmt::Formatter<'_>, title: &str, items: &[impl fmt::Display], co
     if count > named { writeln!(f, "  and {} more", count - named) } else { Ok(()) }
 }
 
-/// Reads the files of a log in order (see [`super::series`]) and looks whether it is whole. `kept` is a hash that was kept
-/// elsewhere: a record that has to be there.
+/// Reads the files of a log in order (see [`super::series`]) and looks whether it is whole. `kept` is a hash that was
+/// kept elsewhere: a record that has to be there.
 ///
 /// # Errors
 /// A file cannot be read. What is wrong in the files stands in the result.

@@ -65,7 +65,7 @@ impl Writer {
 
     fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
         self.cut_torn()?;
-        let seq = self.link.seq + 1;
+        let seq = self.link.seq.saturating_add(1);
         let line = Line { seq, time: SystemTime::now(), kind: R::KIND, record, prev: self.link.hash };
         self.buffer.clear();
         serde_json::to_writer(&mut self.buffer, &line)?;
@@ -102,7 +102,9 @@ impl Writer {
     fn rotate_if_full(&mut self) -> io::Result<()> {
         if self.len >= self.rotate_bytes {
             self.cut_torn()?;
-            let number = full_files(&self.path).map_err(io::Error::other)?.last().map_or(1, |(last, _)| last + 1);
+            let last = full_files(&self.path).map_err(io::Error::other)?.pop().map_or(0, |(number, _)| number);
+            let number =
+                last.checked_add(1).ok_or_else(|| io::Error::other("there is no number left for a full file"))?;
             match fs::rename(&self.path, full_file(&self.path, number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
