@@ -25,17 +25,21 @@
 //! - `ledger`: which executions and calls there are; [`host`]: what they are held against
 //! - [`policy`]: the rules
 //! - `validate`: arguments and results against their schemas; `schema`: which schemas are taken
-//! - [`approval`]: a person's word
+//! - [`approval`]: a person's word; [`prompt`]: the question; `shorten`, `visible`: large and hostile texts in it
+//! - [`audit`]: what is recorded of it all, before it is done
 //! - [`executor`]: running the tool, with layers around it
 //! - [`event`]: what an application can watch
+//!
+//! Where tools come from, and where they go:
+//! - [`mcp`]: MCP servers as tools
 //! - [`catalogue`]: finding tools among many
 //! - [`serve_mcp`]: running code as an MCP server
-//! - `mcp`: MCP servers as tools
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
 pub mod approval;
+pub mod audit;
 pub mod catalogue;
 pub mod client;
 mod connection;
@@ -49,29 +53,32 @@ pub mod host;
 mod ledger;
 pub mod local;
 pub mod manifest;
-pub mod policy;
-mod prompt;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+pub mod policy;
+pub mod prompt;
 pub mod registry;
 mod schema;
 #[cfg(feature = "mcp")]
 pub mod serve_mcp;
+mod shorten;
 mod tls;
 pub mod tools;
 pub mod trace;
 mod validate;
+mod visible;
 
-pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover};
+pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
+pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use host::Host;
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
-pub use policy::{Budget, Decision, Phase, Policy, Verdict};
 #[cfg(feature = "mcp")]
 pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};
+pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};
