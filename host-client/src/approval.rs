@@ -1,5 +1,7 @@
 //! Asking a person about a tool call, and what they may answer.
 
+mod terminal;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
@@ -15,6 +17,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::manifest::Manifest;
+
+pub use terminal::{Suspend, TerminalApprover};
 
 /// After so many denials in one execution nobody is asked any more: code that goes on asking wears people out.
 const MAX_DENIALS: u32 = 3;

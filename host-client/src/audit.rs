@@ -15,7 +15,7 @@
 //! | `end` | an execution is over | outcome, duration, usage |
 //!
 //! The map: `record`, what is written; `redact` and `arguments`, what is not; `chain`, the hashes; `writer`, the file
-//! that is written; `files`, reading back; [`verify`](mod@verify) and [`show`].
+//! that is written; `files`, reading back; [`verify`](mod@verify) and [`show`]; `trail`, the records of one execution.
 
 mod arguments;
 mod chain;
@@ -23,6 +23,7 @@ mod files;
 mod record;
 mod redact;
 pub mod show;
+mod trail;
 mod unfinished;
 pub mod verify;
 mod writer;
@@ -46,6 +47,7 @@ pub use self::record::{
 };
 pub use self::redact::{REDACTED, Redaction};
 pub use self::show::records;
+pub(crate) use self::trail::{CallTrail, Trail};
 pub use self::verify::verify;
 
 /// Code over this size is recorded by its hash alone, in bytes. A relay takes no more.

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base64::Engine as _;
 use bytes::Bytes;
 use relay_proto::wire::message::Payload;
 use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
@@ -24,6 +25,17 @@ use crate::trace::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most bytes of a token that are looked at.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+
+/// Whose a token is, as it says itself. The relay has checked it.
+fn subject(token: &str) -> Option<String> {
+    let claims = token.get(..token.len().min(MAX_TOKEN_BYTES))?.split('.').nth(1)?;
+    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    Some(claims.get("sub")?.as_str()?.to_owned())
+}
 
 /// The limits that this version knows.
 fn known_limits(limits: &std::collections::BTreeMap<String, u64>) -> LimitOverrides {
@@ -261,6 +273,8 @@ pub struct Client {
     /// What an execution may use here unless it asks for less; a renewal can change it.
     limits: Arc<RwLock<LimitOverrides>>,
     queue_timeout: Duration,
+    /// Who we are, as the token says.
+    subject: Arc<str>,
 }
 
 impl std::fmt::Debug for Client {
@@ -277,8 +291,9 @@ impl Client {
     /// No relay answers at the address, or it refuses the token.
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
         let (shared, welcome) = connection::connect(&config, host.into()).await?;
+        let subject = subject(&config.token).unwrap_or_else(|| "unknown".into()).into();
         let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
-        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout })
+        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout, subject })
     }
 
     /// Whether the session has ended, so that nothing can be run in it any more.
@@ -360,6 +375,7 @@ impl Client {
                 execution = id.as_str(),
                 trace_id = trace.trace_id(),
             ),
+            trail: OnceLock::new(),
             id,
             code: Arc::clone(&code),
             phase: request.phase,
@@ -382,6 +398,7 @@ impl Client {
             context: opened.context,
         };
         let context = &execution.context;
+        self.shared.host.record(context, &self.subject, &self.welcome.session_id, &request.limits)?;
         context.tell(Event::CodeReceived { bytes: code.len() });
         context.tell(Event::PathChosen(Path::Relay));
         let mut limits = request.limits;

@@ -2,7 +2,7 @@
 //! can be left out.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +10,13 @@ use futures_util::FutureExt;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
 use relay_proto::wire::message::Payload;
 use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::approval::{self, ApprovalRequest, Grants};
+use crate::approval::{self, Approval, ApprovalRequest, Approved, Grants, NotApproved};
+use crate::audit::{self, Arguments, AuditError, CallTrail};
 use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
@@ -39,13 +41,18 @@ struct RuledCall {
     is_asked: bool,
 }
 
+/// A call whose decision is in the audit, where there is one.
+struct RecordedCall {
+    ruled: RuledCall,
+}
+
 /// A call whose arguments fit its tool's schema.
 struct CheckedCall {
-    ruled: RuledCall,
+    recorded: RecordedCall,
     arguments: ValidArguments,
 }
 
-/// A call that may run, with exactly the arguments that were approved.
+/// A call that may run, with exactly the arguments that were approved. The approval is in the audit.
 struct ApprovedCall {
     registered: Arc<Registered>,
     arguments: ValidArguments,
@@ -74,6 +81,8 @@ struct Dispatch<'a> {
     remaining: Duration,
     /// Where the call's state is told; nothing where nobody would understand.
     states: Option<&'a mpsc::Sender<Payload>>,
+    /// What is recorded of the call, from its decision on.
+    trail: OnceLock<CallTrail<'a>>,
 }
 
 /// Takes a call through all its steps. Gives the answer, unless nobody waits for it any more.
@@ -86,8 +95,7 @@ pub(crate) async fn dispatch(
     states: Option<&mpsc::Sender<Payload>>,
 ) -> Option<wire::ToolResult> {
     let (started, id, context) = (Instant::now(), permit.id.0, Arc::clone(&permit.context));
-    let mut tool = call.tool.clone();
-    tool.truncate(tool.floor_char_boundary(MAX_TOOL_NAME_BYTES));
+    let tool = short(&call.tool).to_owned();
     // The names of the conventions of OpenTelemetry for generative AI.
     let span = tracing::info_span!(
         parent: &context.span,
@@ -100,18 +108,26 @@ pub(crate) async fn dispatch(
     );
     context.tell(Event::ToolCallRequested { id, tool: tool.clone(), arguments_bytes: call.arguments.len() });
     let remaining = Duration::from_millis(call.remaining_ms.max(1));
-    let dispatch = Dispatch { host, of_session, permit: &permit, call: &call, remaining, states };
+    let trail = OnceLock::new();
+    let mut dispatch = Dispatch { host, of_session, permit: &permit, call: &call, remaining, states, trail };
     let outcome = dispatch.run().instrument(span.clone()).await;
+    let trail = dispatch.trail.take();
     let answer = match outcome {
         Ok((tool, CheckedResult(result))) => {
             let result_bytes = result.len();
+            if let Some(trail) = trail {
+                trail.finish(None, result_bytes);
+            }
             context.tell(Event::ToolCallFinished { id, tool, elapsed: started.elapsed(), result_bytes });
-            success(call.id, result)
+            success(permit.id.to_string(), result)
         }
         Err(Failed { failure: Failure(code, message), denied }) => {
             span.record("error.type", code.as_str());
-            let answer = failure(call.id, code, message);
-            let (code, message) = (code.into(), answer.error.clone());
+            let answer = failure(permit.id.to_string(), code, message);
+            let (code, message) = (Code::from(code), answer.error.clone());
+            if let Some(trail) = trail {
+                trail.finish(Some(&code), 0);
+            }
             context.tell(match denied {
                 Some((tool, rule)) => Event::ToolCallDenied { id, tool, code, reason: message, rule },
                 None => Event::ToolCallFailed { id, tool, code, message },
@@ -138,10 +154,11 @@ impl Dispatch<'_> {
     /// The steps between the ledger and the reply.
     async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
         let arrived = Instant::now();
-        let registered = find(&self.host.tools, &self.call.tool)?;
-        let name = registered.name.clone();
-        let ruled = self.rule(registered)?;
-        let checked = check_arguments(ruled, &self.call.arguments)?;
+        let parsed = parse_arguments(self.call);
+        let found = find(&self.host.tools, &self.call.tool);
+        let recorded = self.record(found.map_err(Failed::from).and_then(|it| self.rule(it)), &parsed)?;
+        let name = recorded.ruled.registered.name.clone();
+        let checked = check_arguments(recorded, parsed)?;
         let left = self.remaining.saturating_sub(arrived.elapsed());
         let approved = self.approve(checked).await?;
         let result = self.execute(approved, left).await?;
@@ -169,9 +186,43 @@ impl Dispatch<'_> {
         Ok(RuledCall { rule: ruling.rule, is_asked, registered })
     }
 
+    /// The decision goes into the audit before anything follows from it.
+    fn record(
+        &self,
+        ruled: Result<RuledCall, Failed>,
+        parsed: &Result<Value, Failure>,
+    ) -> Result<RecordedCall, Failed> {
+        if let Some(trail) = self.permit.context.trail.get() {
+            let bytes = self.call.arguments.len();
+            let arguments = match parsed {
+                Ok(value) => Arguments::Value { value, bytes },
+                Err(_) => Arguments::Unread { bytes },
+            };
+            let (effect, ruling) = match &ruled {
+                Ok(RuledCall { registered, rule, is_asked }) => {
+                    let decision = if *is_asked { audit::Decision::Ask } else { audit::Decision::Allow };
+                    (registered.spec.manifest.effect, (decision, &**rule))
+                }
+                Err(Failed { denied: Some((_, rule)), .. }) => (None, (audit::Decision::Deny, &**rule)),
+                Err(_) => (None, (audit::Decision::Deny, "there is no such tool")),
+            };
+            let recorded = trail.decision(self.permit.id, &self.call.tool, effect, arguments, ruling);
+            // Nothing was recorded of this call before.
+            drop(self.trail.set(recorded.map_err(|error| self.unrecorded(&error))?));
+        }
+        ruled.map(|ruled| RecordedCall { ruled })
+    }
+
+    /// What cannot be recorded is not done. What the reason is, is not for the code to know.
+    fn unrecorded(&self, error: &AuditError) -> Failure {
+        tracing::error!(%error, "a call was not run because it could not be recorded");
+        Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", short(&self.call.tool)))
+    }
+
     /// A person's word, where the policy asks for one.
     async fn approve(&self, checked: CheckedCall) -> Result<ApprovedCall, Failed> {
-        let CheckedCall { ruled: RuledCall { registered, rule, is_asked }, arguments } = checked;
+        let CheckedCall { recorded: RecordedCall { ruled }, arguments } = checked;
+        let RuledCall { registered, rule, is_asked } = ruled;
         if !is_asked {
             return Ok(ApprovedCall { registered, arguments });
         }
@@ -184,7 +235,7 @@ impl Dispatch<'_> {
         let event = Event::ToolCallAwaitingApproval { id, tool: tool.clone(), rule: Arc::clone(&rule), within };
         context.tell(event);
         self.tell_state(wire::CallStatus::AwaitingApproval).await;
-        let waiting = context.asked.clock.start();
+        let (waiting, since) = (context.asked.clock.start(), Instant::now());
         let request = ApprovalRequest {
             execution: context.id.clone(),
             code: Arc::clone(&context.code),
@@ -198,6 +249,11 @@ impl Dispatch<'_> {
         };
         let answer = approval::ask(context.approver.as_ref(), self.of_session, &context.asked, request).await;
         drop(waiting);
+        if let Some(trail) = self.trail.get() {
+            let (verdict, approver) = verdict(&answer);
+            let recorded = trail.approval(verdict, approver, since.elapsed());
+            recorded.map_err(|error| self.unrecorded(&error))?;
+        }
         match answer {
             Ok(approved) => {
                 let scope = approved.scope.as_str();
@@ -282,21 +338,49 @@ fn find(tools: &Tools, name: &str) -> Result<Arc<Registered>, Failure> {
     })
 }
 
-fn check_arguments(ruled: RuledCall, json: &[u8]) -> Result<CheckedCall, Failure> {
-    let name = &ruled.registered.name;
-    let invalid = |reason: String| {
-        let message = format!("{name} was called with arguments that do not fit: {reason}");
-        Failure(ErrorCode::InvalidArguments, message)
-    };
+/// The arguments as a value, before anybody looks at what they say.
+fn parse_arguments(call: &wire::ToolCall) -> Result<Value, Failure> {
+    let (name, json) = (short(&call.tool), &call.arguments[..]);
     let most = LimitName::ArgumentsBytes.maximum();
     if json.len() as u64 > most {
         let message = format!("the arguments of {name} have {} bytes; at most {most} are taken", json.len());
         return Err(Failure(ErrorCode::ArgumentsLimit, message));
     }
     let json = if json.is_empty() { b"null" } else { json };
-    let arguments = serde_json::from_slice(json).map_err(|error| invalid(error.to_string()))?;
-    let arguments = ruled.registered.arguments.check(arguments).map_err(invalid)?;
-    Ok(CheckedCall { ruled, arguments })
+    serde_json::from_slice(json).map_err(|error| unfit(name, &error.to_string()))
+}
+
+fn check_arguments(recorded: RecordedCall, parsed: Result<Value, Failure>) -> Result<CheckedCall, Failure> {
+    let registered = &recorded.ruled.registered;
+    let arguments = registered.arguments.check(parsed?);
+    let arguments = arguments.map_err(|reason| unfit(registered.name.as_str(), &reason))?;
+    Ok(CheckedCall { recorded, arguments })
+}
+
+fn unfit(name: &str, reason: &str) -> Failure {
+    Failure(ErrorCode::InvalidArguments, format!("{name} was called with arguments that do not fit: {reason}"))
+}
+
+/// A tool's name as it came, but not longer than a name.
+fn short(tool: &str) -> &str {
+    &tool[..tool.floor_char_boundary(MAX_TOOL_NAME_BYTES)]
+}
+
+/// What a person said, for the audit, and who it was.
+fn verdict(answer: &Result<Approved, NotApproved>) -> (audit::Verdict, Option<&str>) {
+    match answer {
+        Ok(Approved { by, scope }) => {
+            let verdict = match scope {
+                Approval::Execution => audit::Verdict::Execution,
+                Approval::Session => audit::Verdict::Session,
+                Approval::Once | Approval::Deny { .. } => audit::Verdict::Once,
+            };
+            (verdict, by.as_deref())
+        }
+        Err(NotApproved { code: ErrorCode::ApprovalTimeout, by, .. }) => (audit::Verdict::TimedOut, by.as_deref()),
+        Err(NotApproved { by: None, .. }) => (audit::Verdict::Failed, None),
+        Err(NotApproved { by, .. }) => (audit::Verdict::Denied, by.as_deref()),
+    }
 }
 
 /// The result against the schema of its tool, before the code sees it.

@@ -45,6 +45,9 @@ pub enum Error {
     /// The tools are too many or too large to be announced to a relay.
     #[error("the tools cannot be announced: {0}")]
     Tools(String),
+    /// What was to be done could not be recorded, so that it was not done.
+    #[error("nothing was run: {0}")]
+    Audit(#[from] crate::audit::AuditError),
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

@@ -2,17 +2,19 @@
 //! was given.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
+use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, wire};
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tower::{BoxError, Layer, Service};
 
 use crate::approval::{Approver, Asked, Grants};
+use crate::audit::{Audit, ExecutionStart, Trail};
+use crate::client::Usage;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Path};
@@ -30,6 +32,7 @@ pub struct Host {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// What was approved for all calls that no code makes.
     grants: Grants,
+    pub(crate) audit: Option<Audit>,
     pub(crate) service: ToolService,
     /// Calls that no code made.
     calls: AtomicU64,
@@ -55,6 +58,7 @@ impl Host {
             policy: Policy::default(),
             approver: None,
             grants: Grants::default(),
+            audit: None,
             service: executor::service(),
             calls: AtomicU64::new(0),
         }
@@ -74,6 +78,13 @@ impl Host {
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Records what is asked, decided and done. What cannot be recorded is not done.
+    #[must_use]
+    pub fn audit(mut self, audit: Audit) -> Self {
+        self.audit = Some(audit);
         self
     }
 
@@ -112,12 +123,15 @@ impl Host {
             tool_calls: 1,
             in_flight: 1,
         };
-        let context = |id, events| ExecutionContext {
+        let code: Arc<str> = code.to_string().into();
+        let trace = TraceContext::random().unwrap_or(TraceContext::NONE);
+        let context = |id: ExecutionId, events| ExecutionContext {
             span: tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool),
+            trail: OnceLock::new(),
             id,
-            code: code.to_string().into(),
+            code: Arc::clone(&code),
             phase: None,
-            trace: TraceContext::random().unwrap_or(TraceContext::NONE),
+            trace,
             events,
             spending: Spending::new(&self.policy.budget),
             asked: Asked::default(),
@@ -125,6 +139,7 @@ impl Host {
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
         };
         let opened = ledger.open(budget, context).map_err(internal)?;
+        self.record(&opened.context, "host", "-", &LimitOverrides::default())?;
         opened.context.tell(Event::PathChosen(Path::Host));
         let call = wire::ToolCall {
             id: "1".into(),
@@ -136,11 +151,37 @@ impl Host {
         let permit = ledger.enter(CallId(1), &opened.context.id, &call);
         let permit = permit.map_err(|_| internal("the call was not let in".into()))?;
         let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, None).await;
+        let error = answer.as_ref().filter(|answer| !answer.success).map(|answer| Code::from(answer.code.clone()));
+        let result_bytes = answer.as_ref().map_or(0, |answer| answer.result.len());
+        if let Some(trail) = opened.context.trail.get() {
+            trail.end(error.as_ref(), result_bytes, Usage::default());
+        }
         match answer {
             Some(answer) if answer.success => Ok(answer.result),
             Some(answer) => Err(failed(answer.code.into(), answer.error)),
             None => Err(internal("the call was given up".into())),
         }
+    }
+}
+
+impl Host {
+    /// Records that code is about to run, where there is an audit.
+    pub(crate) fn record(
+        &self,
+        context: &ExecutionContext,
+        subject: &str,
+        session: &str,
+        limits: &LimitOverrides,
+    ) -> Result<(), Error> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let code = &*context.code;
+        let trail = Trail::begin(audit.clone(), subject, session, &context.id, code, |audit, origin| {
+            let client = concat!("host-client/", env!("CARGO_PKG_VERSION"));
+            audit.execution(&ExecutionStart { origin, client, code, limits, trace: Some(context.trace) })
+        });
+        // Nobody has set it before: the execution is new.
+        drop(context.trail.set(trail?));
+        Ok(())
     }
 }
 
@@ -152,6 +193,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) phase: Option<Phase>,
     pub(crate) trace: TraceContext,
     pub(crate) span: tracing::Span,
+    /// What is recorded of it, where there is an audit.
+    pub(crate) trail: OnceLock<Trail>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) spending: Spending,
     pub(crate) asked: Asked,
@@ -177,6 +220,7 @@ impl ExecutionContext {
             phase: None,
             trace: TraceContext::NONE,
             span: tracing::Span::none(),
+            trail: OnceLock::new(),
             events,
             spending: Spending::new(&crate::policy::Budget::default()),
             asked: Asked::default(),

@@ -309,13 +309,17 @@ impl Entry {
                 abort.abort();
             }
         }
-        let (code, usage) = match &result {
+        let (code, bytes, usage) = match &result {
             Ok(result) => {
-                self.context.tell(Event::Result { bytes: result.data.len() });
-                (None, result.usage.map(Usage::from).unwrap_or_default())
+                let bytes = result.data.len();
+                self.context.tell(Event::Result { bytes });
+                (None, bytes, result.usage.map(Usage::from).unwrap_or_default())
             }
-            Err(error) => (Some(error.code.clone()), error.usage),
+            Err(error) => (Some(error.code.clone()), 0, error.usage),
         };
+        if let Some(trail) = self.context.trail.get() {
+            trail.end(code.as_ref(), bytes, usage);
+        }
         self.context.tell(Event::Ended { code, usage });
         // Nobody has to wait for it.
         let _ = self.outcome.send(Ended { result, output: self.output });

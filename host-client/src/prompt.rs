@@ -39,9 +39,9 @@ pub struct Question<'a> {
 pub enum Answer {
     /// This call may run.
     Once,
-    /// It and others like it may, in this execution.
+    /// Calls of this tool may, in this execution.
     Execution,
-    /// It and others like it may, in this session.
+    /// Calls of this tool may, in this session.
     Session,
     /// It may not.
     No,
@@ -50,7 +50,16 @@ pub enum Answer {
 /// The question as text, which ends where the answer is typed. Only lines that start with a bar or a number hold what
 /// the code wrote, and nothing in them can move the cursor, change the direction of writing, or hide.
 pub fn render(question: &Question<'_>) -> String {
-    let Question { tool, effect, rule, arguments, script, remaining } = question;
+    let remaining = humantime::format_duration(Duration::from_secs(question.remaining.as_secs()));
+    let mut text = describe(question);
+    text += &format!("No answer within {remaining} is a no.\n");
+    text += "Run it? [y] once, [e] this tool in this execution, [s] this tool in this session, [n] no: ";
+    text
+}
+
+/// The question without the answers there are: for where those are offered in another way.
+pub fn describe(question: &Question<'_>) -> String {
+    let Question { tool, effect, rule, arguments, script, remaining: _ } = question;
     let effect = match effect {
         None => "nobody said what it does",
         Some(Effect::ReadOnly) => "it changes nothing",
@@ -63,9 +72,6 @@ pub fn render(question: &Question<'_>) -> String {
     if let Some((code, at)) = script {
         text += &render_script(code, *at);
     }
-    let remaining = humantime::format_duration(Duration::from_secs(remaining.as_secs()));
-    text += &format!("No answer within {remaining} is a no.\n");
-    text += "Run it? [y] once, [e] it and its like in this execution, [s] in this session, [n] no: ";
     text
 }
 
@@ -157,7 +163,7 @@ It is called in line 5 of the code:
 >    5 | await mcp.call('bank.pay', {a})
      6 | return a
 No answer within 1m 30s is a no.
-Run it? [y] once, [e] it and its like in this execution, [s] in this session, [n] no: ";
+Run it? [y] once, [e] this tool in this execution, [s] this tool in this session, [n] no: ";
         assert_eq!(render(&question(&json!({"a": 1}))), expected);
         let arguments = json!([]);
         let bare = Question { effect: None, script: Some(("one", None)), ..question(&arguments) };

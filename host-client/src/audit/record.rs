@@ -143,9 +143,9 @@ pub struct CallApproval<'a> {
 pub enum Verdict {
     /// This call may run.
     Once,
-    /// It and others like it may, in this execution.
+    /// Calls of this tool may, in this execution.
     Execution,
-    /// It and others like it may, in this session.
+    /// Calls of this tool may, in this session.
     Session,
     /// It may not.
     Denied,

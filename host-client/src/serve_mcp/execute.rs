@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
+use relay_proto::LimitName;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolResult, ContentBlock, ElicitRequestParams, ElicitationAction, ElicitationSchema, EnumSchema,
@@ -17,12 +18,13 @@ use crate::approval::{Approval, ApprovalRequest, CallbackApprover};
 use crate::client::{ExecuteRequest, Outcome};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, EventStream, OutputItem, OutputKind};
-use relay_proto::LimitName;
+use crate::prompt::{self, Question as Shown};
+use crate::visible::visible;
 
 /// The most bytes of output that are shown.
 const MAX_OUTPUT_BYTES: usize = 20_000;
-/// The most bytes of arguments that a person is shown.
-const MAX_SHOWN_BYTES: usize = 2_000;
+/// The most bytes of what code is for that a person is shown.
+const MAX_INTENT_BYTES: usize = 500;
 
 /// A question, and where its answer goes.
 type Question = (ApprovalRequest, oneshot::Sender<Approval>);
@@ -131,26 +133,19 @@ async fn elicit(peer: &Peer<RoleServer>, request: &ApprovalRequest, intent: Opti
 
 /// What a person reads.
 fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
-    let effect = request.manifest.effect.map_or("its effect is not known".into(), |effect| format!("it is {effect}"));
-    let mut arguments = serde_json::to_string_pretty(&*request.arguments).unwrap_or_default();
-    if arguments.len() > MAX_SHOWN_BYTES {
-        let all = arguments.len();
-        arguments.truncate(arguments.floor_char_boundary(MAX_SHOWN_BYTES));
-        arguments.push_str(&format!("\n… ({all} bytes in all)"));
+    let mut text = prompt::describe(&Shown {
+        tool: request.tool.as_str(),
+        effect: request.manifest.effect,
+        rule: &request.rule,
+        arguments: &request.arguments,
+        script: Some((&request.code, None)),
+        remaining: Duration::ZERO,
+    });
+    if let Some(intent) = intent {
+        let intent = &intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)];
+        text.push_str(&format!("Its author says what it is for: {}\n", visible(intent)));
     }
-    let intent =
-        intent.map(|intent| format!("\nIts author says what it is for: {}", shown(intent))).unwrap_or_default();
-    format!(
-        "Code wants to call {} ({effect}; {}) with\n{}{intent}",
-        shown(request.tool.as_str()),
-        request.rule,
-        shown(&arguments)
-    )
-}
-
-/// A text in which nothing can hide.
-fn shown(text: &str) -> String {
-    crate::prompt::escape(text)
+    text
 }
 
 /// What the model reads.

@@ -49,11 +49,7 @@ pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
 }
 
 /// Runs it, shows how it goes, and cancels it on Ctrl-C.
-pub(crate) async fn execute(
-    client: &Client,
-    request: ExecuteRequest,
-    progress: &Progress,
-) -> Result<Outcome, Error> {
+pub(crate) async fn execute(client: &Client, request: ExecuteRequest, progress: &Progress) -> Result<Outcome, Error> {
     let mut execution = client.execute(request).await?;
     let watching = execution.events().map(|events| progress.watch(events));
     let outcome = tokio::select! {

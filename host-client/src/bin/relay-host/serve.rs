@@ -23,7 +23,8 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         None => over_stdio(server).await,
         Some(address) => {
             let listener = TcpListener::bind(address).await;
-            let listener = listener.map_err(|error| Failure::usage(format!("{address} cannot be listened on: {error}")))?;
+            let listener =
+                listener.map_err(|error| Failure::usage(format!("{address} cannot be listened on: {error}")))?;
             let config = HttpConfig { token: args.http_token, hosts: args.http_host, origins: Vec::new() };
             over_http(server, listener, config).await
         }
