@@ -83,6 +83,11 @@ impl LocalRelay {
         self.child.id()
     }
 
+    /// Whether it has not ended yet.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Makes a token with the arguments of `sandbox-relay token`, such as `["--subject", "me"]`.
     ///
     /// # Errors

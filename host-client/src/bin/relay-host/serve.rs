@@ -18,7 +18,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     }
     // Nobody is at a terminal: approvals are asked for through MCP.
     let setup = Setup::new(&args.host, None).await?;
-    let server = CodeServer::new(Arc::clone(&setup.host), connector(args.relay).await?);
+    let server = CodeServer::new(Arc::clone(&setup.host), connector(&args.relay)?);
     let served = match args.http {
         None => over_stdio(server).await,
         Some(address) => {
