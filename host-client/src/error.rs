@@ -42,6 +42,10 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// What a tool is to reach of the network cannot be.
+    #[cfg(any(feature = "openapi", feature = "sets"))]
+    #[error(transparent)]
+    Access(#[from] crate::net::InvalidAccess),
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

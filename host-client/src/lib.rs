@@ -39,8 +39,12 @@ pub mod fuzz;
 mod ledger;
 pub mod local;
 pub mod manifest;
+#[cfg(any(feature = "openapi", feature = "sets"))]
+mod net;
 pub mod registry;
 mod schema;
+#[cfg(feature = "sets")]
+pub mod sets;
 mod tls;
 pub mod tools;
 pub mod trace;
@@ -51,6 +55,8 @@ pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
+#[cfg(any(feature = "openapi", feature = "sets"))]
+pub use net::{InvalidAccess, RemoteAccess};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};
