@@ -46,6 +46,15 @@ pub enum Error {
     #[cfg(any(feature = "openapi", feature = "sets"))]
     #[error(transparent)]
     Access(#[from] crate::net::InvalidAccess),
+    /// The OpenAPI document cannot be used.
+    #[cfg(feature = "openapi")]
+    #[error("the OpenAPI document {document} cannot be used: {reason}")]
+    OpenApi {
+        /// Where it comes from.
+        document: String,
+        /// Why not.
+        reason: crate::openapi::Unusable,
+    },
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

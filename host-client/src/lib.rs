@@ -41,6 +41,8 @@ pub mod local;
 pub mod manifest;
 #[cfg(any(feature = "openapi", feature = "sets"))]
 mod net;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod registry;
 mod schema;
 #[cfg(feature = "sets")]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, LOCATION};
+use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, LOCATION};
 use http::{Method, StatusCode};
 use tokio::time::Instant;
 use url::{Host, Url};
@@ -30,6 +30,33 @@ pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_FOR: Duration = Duration::from_secs(30);
+
+/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has and
+/// not the code.
+const RESERVED_HEADERS: [&str; 21] = [
+    "connection",
+    "content-length",
+    "cookie",
+    "cookie2",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+];
+const RESERVED_PREFIX: &str = "x-forwarded-";
 
 /// Asks allowed hosts.
 pub(crate) struct GuardedClient {
@@ -262,6 +289,11 @@ async fn read(mut response: reqwest::Response, host: &str, limit: BodyLimit) -> 
 
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Whether neither code nor a document may set this header.
+pub(crate) fn is_reserved_header(name: &HeaderName) -> bool {
+    RESERVED_HEADERS.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX)
 }
 
 /// The headers that any origin may see.

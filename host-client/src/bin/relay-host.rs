@@ -68,6 +68,10 @@ async fn main() -> ExitCode {
                 Error::Unreachable { .. } | Error::Unauthenticated | Error::Refused(_) => EXIT_NO_RELAY,
                 Error::Address { .. } | Error::Tool { .. } | Error::Local(_) => EXIT_USAGE,
                 Error::Execution(_) | Error::Result(_) => EXIT_FAILED,
+                #[cfg(any(feature = "openapi", feature = "sets"))]
+                Error::Access(_) => EXIT_USAGE,
+                #[cfg(feature = "openapi")]
+                Error::OpenApi { .. } => EXIT_USAGE,
             })
         }
     }

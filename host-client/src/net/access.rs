@@ -71,6 +71,12 @@ impl RemoteAccess {
         self
     }
 
+    /// The same access, and one more host.
+    pub(crate) fn and(mut self, host: &str) -> Result<Self, InvalidAccess> {
+        self.hosts.push(AllowedHost::parse(host)?);
+        Ok(self)
+    }
+
     /// Whether this address names an allowed host and port. Where the host lies is for the resolver to say.
     pub(super) fn allows(&self, url: &Url) -> bool {
         self.hosts.iter().any(|allowed| allowed.allows(url))

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::error::Error;
 use crate::manifest::{Effect, Mode};
-use crate::net::{Answer, BodyLimit, GuardedClient, MAX_URL_BYTES, RemoteAccess, Request};
+use crate::net::{Answer, BodyLimit, GuardedClient, MAX_URL_BYTES, RemoteAccess, Request, is_reserved_header};
 use crate::registry::{Mount, Tools};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 
@@ -25,33 +25,6 @@ const MAX_HEADERS: usize = 32;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 /// How many calls run at once.
 const CONCURRENCY: usize = 16;
-
-/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has and
-/// not the code.
-const FORBIDDEN: [&str; 21] = [
-    "connection",
-    "content-length",
-    "cookie",
-    "cookie2",
-    "expect",
-    "forwarded",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-url",
-];
-const FORBIDDEN_PREFIX: &str = "x-forwarded-";
 
 /// Fetching from listed hosts: GET and HEAD, unless more methods are allowed.
 #[derive(Debug, Clone)]
@@ -232,19 +205,13 @@ impl HttpSet {
             let Some((name, value)) = parsed else {
                 return Err(ToolError::new(format!("the header {name:.80?} is none that can be sent")));
             };
-            if self.forbids(name.as_str()) {
+            let is_own = name == AUTHORIZATION && !self.is_authorization_allowed;
+            if is_own || is_reserved_header(&name) {
                 return Err(ToolError::denied(format!("the header {name} is not for code to set")));
             }
             checked.insert(name, value);
         }
         Ok(checked)
-    }
-
-    /// Whether the code may not set this header; its name is in lower case.
-    fn forbids(&self, name: &str) -> bool {
-        (name == "authorization" && !self.is_authorization_allowed)
-            || FORBIDDEN.contains(&name)
-            || name.starts_with(FORBIDDEN_PREFIX)
     }
 }
 
