@@ -259,11 +259,10 @@ impl NetError {
                 ToolError::denied(message)
             }
             Self::TooLarge { .. } => ToolError::too_large(message),
-            Self::TooManyRedirects { .. }
-            | Self::BadRedirect { .. }
-            | Self::TimedOut { .. }
-            | Self::NotSent { .. }
-            | Self::NoAnswer { .. } => ToolError::new(message),
+            Self::TimedOut { .. } => ToolError::timed_out(message),
+            Self::TooManyRedirects { .. } | Self::BadRedirect { .. } | Self::NotSent { .. } | Self::NoAnswer { .. } => {
+                ToolError::new(message)
+            }
         }
     }
 }

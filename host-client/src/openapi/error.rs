@@ -77,7 +77,7 @@ pub enum Unusable {
 #[non_exhaustive]
 pub enum Flaw {
     /// It refers to what is not there, or not in the document.
-    #[error("it refers to what is not in the document: {0}")]
+    #[error("it refers to what is not in the document: {0:?}")]
     Reference(String),
     /// It is too large.
     #[error("with what it refers to, it has more than {MAX_OPERATION_BYTES} bytes")]
