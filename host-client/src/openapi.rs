@@ -22,10 +22,12 @@ mod credential;
 mod document;
 mod error;
 mod operation;
+mod parameters;
 mod request;
 mod schema;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,7 @@ pub use error::{Flaw, LeftOut, Unusable};
 use call::{Api, OperationTool};
 use credential::Credentials;
 use document::{Document, server_url};
+use operation::Reader;
 
 use crate::error::Error;
 use crate::net::{self, BodyLimit, GuardedClient, RemoteAccess, Request};
@@ -60,7 +63,7 @@ const FETCH_WITHIN: Duration = Duration::from_secs(30);
 const NAMED_SERVERS: usize = 20;
 
 /// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, of at most 8 MiB.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OpenApi {
     source: Source,
     credentials: BTreeMap<String, Credential>,
@@ -69,7 +72,7 @@ pub struct OpenApi {
     propagates_trace: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Source {
     Text(String),
     File(PathBuf),
@@ -89,6 +92,17 @@ pub struct OpenApiMount {
 struct Built {
     tools: Vec<Arc<dyn Tool>>,
     left_out: Vec<LeftOut>,
+}
+
+// Without the document's text, and without what its address may hold.
+impl fmt::Debug for OpenApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenApi")
+            .field("document", &self.origin())
+            .field("credentials", &self.credentials)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
 }
 
 impl OpenApi {
@@ -229,7 +243,8 @@ impl OpenApi {
         }
         // Credentials in clear text may cross a network that was allowed by name, never the internet.
         let is_public_allowed = server.scheme() == "https" || credentials.are_empty();
-        let found = operation::read(&document, &server, base, &credentials, tools);
+        let reader = Reader { document: &document, server: &server, base, credentials: &credentials, tools };
+        let found = reader.read();
         let client = self.client(&server, is_public_allowed)?;
         let api = Arc::new(Api { client, server, credentials, propagates_trace: self.propagates_trace });
         let tool = |operation| Arc::new(OperationTool { api: Arc::clone(&api), operation }) as Arc<dyn Tool>;

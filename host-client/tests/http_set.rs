@@ -4,12 +4,15 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_client::sets::http::HttpSet;
 use host_client::{Effect, Mode, Mount, RemoteAccess, Tools};
 use http::Method;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use support::{Caller, Server, endless, megabytes, redirect, response};
 
 /// Access to these addresses, and to 127.0.0.1.
@@ -203,6 +206,50 @@ async fn redirects_lead_nowhere_that_could_not_be_asked() {
     let message = caller.refused("http.fetch", json!({"url": first.url("/loop")}), "TOOL_FAILED").await;
     assert!(message.contains("more than 5 redirects"), "{message}");
     assert_eq!(first.seen().len(), 6);
+}
+
+/// A server with a certificate for `localhost`, and the certificate.
+async fn tls_server() -> (String, String) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not trust it ends the handshake.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = [0; 4 << 10];
+            let read = stream.read(&mut request).await.unwrap();
+            assert!(request[..read].ends_with(b"\r\n\r\n"));
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsafe").await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    });
+    (url, certified.cert.pem())
+}
+
+#[tokio::test]
+async fn a_server_proves_who_it_is() {
+    let (url, certificate) = tls_server().await;
+    let (mut trusting, _mount) = caller(HttpSet::new(access(&[&url]).authorities(certificate.clone()))).await;
+    assert_eq!(trusting.call("http.fetch", json!({"url": url})).await.unwrap()["body"], "safe");
+    let (_, other) = tls_server().await;
+    for access in [access(&[&url]), access(&[&url]).authorities(other)] {
+        let (mut caller, _mount) = caller(HttpSet::new(access)).await;
+        let message = caller.refused("http.fetch", json!({"url": url}), "TOOL_FAILED").await;
+        assert!(message.contains("certificate"), "{message}");
+    }
+    let nonsense = HttpSet::new(access(&[&url]).authorities("nonsense"));
+    assert!(nonsense.mount(&Tools::new(), "http").unwrap_err().to_string().contains("PEM"));
 }
 
 #[tokio::test]

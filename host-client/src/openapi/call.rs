@@ -10,7 +10,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::credential::Credentials;
-use super::operation::{Operation, is_json, is_safe};
+use super::operation::{Operation, is_safe};
+use super::parameters::is_json;
 use super::request;
 use crate::manifest::DEFAULT_RESULT_BYTES;
 use crate::net::{Answer, BodyLimit, GuardedClient};

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::document::Document;
 use super::error::{Flaw, Unusable};
-use super::operation::Place;
+use super::parameters::Place;
 use super::request::encoded;
 use crate::net;
 

@@ -143,6 +143,12 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
         }
         assert!(matches!(Document::parse(&bomb), Err(Unusable::Syntax(_))));
+        // So many anchors that so many aliases are nothing unusual.
+        let anchors: Vec<String> = (0..1_000).map(|number| format!("&b{number} x")).collect();
+        let (anchors, repeated) = (anchors.join(", "), vec!["*a"; 5_000].join(", "));
+        let text = "x".repeat(1 << 20);
+        let copies = format!("openapi: 3.0.0\na: &a {text}\nb: [{anchors}]\nc: [{repeated}]\n");
+        assert!(matches!(Document::parse(&copies), Err(Unusable::Syntax(_))));
         for deep in [format!("{{\"openapi\": {}", "[".repeat(100_000)), format!("a: {}", "[".repeat(100_000))] {
             assert!(matches!(Document::parse(&deep), Err(Unusable::Syntax(_))));
         }

@@ -1,39 +1,35 @@
-//! Operations of a document as tools: their names, their arguments, and where each argument goes.
+//! Operations of a document as tools: their names, paths and servers; and which are left out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use http::Method;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::{Flaw, LeftOut};
-use super::schema::Translator;
+use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter, Place};
 use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
 use crate::manifest::{Effect, Mode};
-use crate::net;
 use crate::tools::ToolSpec;
 
 /// The longest tool's own name, in bytes.
 const MAX_NAME: usize = 100;
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 1_000;
-/// The most parameters of one operation.
-const MAX_PARAMETERS: usize = 200;
+/// The longest path in descriptions and errors, in characters.
+const MAX_LABEL: usize = 200;
 /// How many calls of one operation run at once.
 const CONCURRENCY: usize = 16;
-const FORM: &str = "application/x-www-form-urlencoded";
-/// The argument that holds the body.
-const BODY: &str = "body";
 
 /// What cannot stand in a path as it is.
-const LITERAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'\\');
+const LITERAL: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'\\').add(b'^');
 
 /// The methods of operations, as a path names them.
-const METHODS: [(&str, Method); 7] = [
+const METHODS: [(&str, Method); 8] = [
     ("get", Method::GET),
     ("put", Method::PUT),
     ("post", Method::POST),
@@ -41,6 +37,7 @@ const METHODS: [(&str, Method); 7] = [
     ("options", Method::OPTIONS),
     ("head", Method::HEAD),
     ("patch", Method::PATCH),
+    ("trace", Method::TRACE),
 ];
 
 /// An operation that can be called.
@@ -66,122 +63,83 @@ pub(super) enum Piece {
     Parameter(usize),
 }
 
-/// Where an argument goes.
-#[derive(Debug)]
-pub(super) struct Parameter {
-    /// Its name among the arguments.
-    pub(super) argument: String,
-    pub(super) name: String,
-    pub(super) place: Place,
-    pub(super) style: Style,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    Path,
-    Query,
-    Header(HeaderName),
-}
-
-/// How a value that is more than one is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// Commas, in paths and headers.
-    Simple { explode: bool },
-    /// `a=1&a=2`, or `a=1,2`.
-    Form { explode: bool },
-    /// `a=1%202`.
-    SpaceDelimited,
-    /// `a=1|2`.
-    PipeDelimited,
-    /// `a[x]=1`.
-    DeepObject,
-    /// JSON as a text.
-    Json,
-}
-
-/// How a body is written.
-#[derive(Debug)]
-pub(super) enum Body {
-    Json(HeaderValue),
-    /// With the styles that some of its properties have.
-    Form(BTreeMap<String, Style>),
-}
-
 /// The operations of a document on one server.
 pub(super) struct Operations {
     pub(super) callable: Vec<Operation>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// What all operations of a document are read with.
-struct Reader<'a> {
-    document: &'a Document,
-    server: &'a Url,
-    base: Option<&'a Url>,
-    credentials: &'a Credentials,
-    tools: &'a str,
+/// Reads the operations of a document.
+pub(super) struct Reader<'a> {
+    pub(super) document: &'a Document,
+    /// The server that is called.
+    pub(super) server: &'a Url,
+    /// Where the document came from.
+    pub(super) base: Option<&'a Url>,
+    pub(super) credentials: &'a Credentials,
+    /// The name before the dot of the tools'.
+    pub(super) tools: &'a str,
 }
 
-pub(super) fn read(
-    document: &Document,
-    server: &Url,
-    base: Option<&Url>,
-    credentials: &Credentials,
-    tools: &str,
-) -> Operations {
-    let reader = Reader { document, server, base, credentials, tools };
-    let mut found = Operations { callable: Vec::new(), left_out: Vec::new() };
-    let mut names = HashSet::new();
-    let mut left = MAX_TOTAL_BYTES;
-    let paths = document.root().get("paths").and_then(Value::as_object);
-    for (template, item) in paths.into_iter().flatten() {
-        let label = |method: &str| format!("{method} {}", shortened(template, 200));
-        let item = match document.resolve(item) {
-            Ok(item) => item,
-            Err(reason) => {
-                found.left_out.push(LeftOut { operation: shortened(template, 200), reason });
-                continue;
+/// An operation as the document writes it.
+struct Written<'a> {
+    template: &'a str,
+    item: &'a Value,
+    method: Method,
+    operation: &'a Value,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn read(&self) -> Operations {
+        let mut found = Operations { callable: Vec::new(), left_out: Vec::new() };
+        let mut names = HashSet::new();
+        let mut left = MAX_TOTAL_BYTES;
+        for (number, (label, written)) in self.written().enumerate() {
+            if number >= MAX_OPERATIONS {
+                found.left_out.push(LeftOut { operation: label, reason: Flaw::TooMany });
+                break;
             }
-        };
-        if item.get("trace").is_some() {
-            found.left_out.push(LeftOut { operation: label("TRACE"), reason: Flaw::Method });
-        }
-        for (key, method) in METHODS {
-            let Some(written) = item.get(key) else { continue };
-            if found.callable.len() + found.left_out.len() >= MAX_OPERATIONS {
-                found.left_out.push(LeftOut { operation: label(method.as_str()), reason: Flaw::TooMany });
-                return found;
-            }
-            let label = label(method.as_str());
-            match reader.operation(template, item, method, written, left) {
+            match written.and_then(|written| self.operation(&written, left)) {
                 Ok((mut operation, bytes)) => {
                     left = left.saturating_sub(bytes);
                     let name = untaken(&operation.spec.name, |name| names.contains(name));
-                    operation.spec.name = format!("{}.{name}", reader.tools);
+                    operation.spec.name = format!("{}.{name}", self.tools);
                     names.insert(name);
                     found.callable.push(operation);
                 }
-                Err(Flaw::Size) if left < MAX_OPERATION_BYTES => {
-                    found.left_out.push(LeftOut { operation: label, reason: Flaw::TotalSize });
+                Err(reason) => {
+                    let is_last_room = reason == Flaw::Size && left < MAX_OPERATION_BYTES;
+                    let reason = if is_last_room { Flaw::TotalSize } else { reason };
+                    found.left_out.push(LeftOut { operation: label, reason });
                 }
-                Err(reason) => found.left_out.push(LeftOut { operation: label, reason }),
             }
         }
+        found
     }
-    found
-}
 
-impl Reader<'_> {
+    /// What there is, with what to call it in a list of what is left out.
+    fn written(&self) -> impl Iterator<Item = (String, Result<Written<'a>, Flaw>)> {
+        let document = self.document;
+        let paths = document.root().get("paths").and_then(Value::as_object);
+        paths.into_iter().flatten().flat_map(|(template, item)| {
+            let label = shortened(template, MAX_LABEL);
+            let item = match document.resolve(item) {
+                Ok(item) => item,
+                Err(reason) => return vec![(label, Err(reason))],
+            };
+            let of = |(key, method): (&str, Method)| {
+                let operation = item.get(key)?;
+                let label = format!("{method} {label}");
+                let is_called = method != Method::TRACE;
+                Some((label, is_called.then_some(Written { template, item, method, operation }).ok_or(Flaw::Method)))
+            };
+            METHODS.into_iter().filter_map(of).collect()
+        })
+    }
+
     /// One operation, its name without the server's, and how many bytes there are to it.
-    fn operation(
-        &self,
-        template: &str,
-        item: &Value,
-        method: Method,
-        written: &Value,
-        left: usize,
-    ) -> Result<(Operation, usize), Flaw> {
+    fn operation(&self, written: &Written<'a>, left: usize) -> Result<(Operation, usize), Flaw> {
+        let Written { template, item, ref method, operation: written } = *written;
         let members = written.as_object().ok_or(Flaw::Shape)?;
         self.check_server(item, written)?;
         let security = members.get("security").or_else(|| self.document.root().get("security"));
@@ -190,25 +148,25 @@ impl Reader<'_> {
         let mut arguments = Arguments::new(self.document, room);
         arguments.parameters(self.parameters(item, written)?, self.credentials)?;
         // What a body of these means, nobody has said.
-        let takes_body = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let takes_body = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         let body = match members.get("requestBody") {
             Some(body) if takes_body => arguments.body(self.document.resolve(body)?)?,
             _ => None,
         };
         let path = pieces(template, &arguments.parameters)?;
         self.check_path(&path)?;
-        let is_safe = is_safe(&method);
+        let is_safe = is_safe(method);
         let name = members.get("operationId").and_then(Value::as_str).map(word).filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| word(&format!("{}_{template}", method.as_str().to_lowercase())));
-        let description = description(&method, template, members);
+        let description = description(method, template, members);
         let (parameters, schema, bytes) = arguments.finish(room)?;
         let mut spec = ToolSpec::new(name, description, schema)
             .effect(if is_safe { Effect::ReadOnly } else { Effect::Mutating })
             .mode(Mode::RestrictedRemote);
         spec.manifest.concurrency = Some(CONCURRENCY);
-        let template = shortened(template, 200);
+        let template = shortened(template, MAX_LABEL);
         let bytes = bytes + spec.description.len();
-        Ok((Operation { spec, method, template, path, parameters, body, schemes }, bytes))
+        Ok((Operation { spec, method: method.clone(), template, path, parameters, body, schemes }, bytes))
     }
 
     /// Whether it is on the chosen server. One that says nothing is.
@@ -219,7 +177,7 @@ impl Reader<'_> {
     }
 
     /// The parameters of an operation and those of its path that it does not replace.
-    fn parameters<'a>(&'a self, item: &'a Value, operation: &'a Value) -> Result<Vec<&'a Value>, Flaw> {
+    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<&'a Value>, Flaw> {
         let mut seen = HashSet::new();
         let mut parameters = Vec::new();
         for holder in [operation, item] {
@@ -260,156 +218,6 @@ pub(super) fn join(server: &Url, path: &str) -> Option<Url> {
     (path.starts_with('/') && url.path() == wanted).then_some(url)
 }
 
-/// Collects what an operation takes.
-struct Arguments<'a> {
-    translator: Translator<'a>,
-    parameters: Vec<Parameter>,
-    properties: Map<String, Value>,
-    required: Vec<String>,
-}
-
-impl<'a> Arguments<'a> {
-    fn new(document: &'a Document, room: usize) -> Self {
-        let translator = Translator::new(document, room);
-        Self { translator, parameters: Vec::new(), properties: Map::new(), required: Vec::new() }
-    }
-
-    fn parameters(&mut self, written: Vec<&'a Value>, credentials: &Credentials) -> Result<(), Flaw> {
-        for parameter in written {
-            let name = text(parameter, "name");
-            let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
-            let flaw = |reason| Flaw::Parameter { name: shortened(name, 100), reason };
-            let place = match place(parameter, name) {
-                Ok(Some(place)) => place,
-                Ok(None) => continue,
-                Err(reason) if is_required => return Err(flaw(reason)),
-                Err(_) => continue,
-            };
-            if credentials.fill(&place, name) {
-                continue;
-            }
-            let (style, schema) = match style(parameter, &place) {
-                Ok(found) => found,
-                Err(reason) if is_required => return Err(flaw(reason)),
-                Err(_) => continue,
-            };
-            let mut schema = self.translator.schema(schema)?;
-            if let (Value::Object(schema), Some(text)) = (&mut schema, parameter.get("description")) {
-                schema.insert("description".into(), shortened(text.as_str().unwrap_or_default(), 300).into());
-            }
-            let argument = untaken(name, |name| name == BODY || self.properties.contains_key(name));
-            if is_required || place == Place::Path {
-                self.required.push(argument.clone());
-            }
-            self.properties.insert(argument.clone(), schema);
-            self.parameters.push(Parameter { argument, name: name.to_owned(), place, style });
-        }
-        Ok(())
-    }
-
-    fn body(&mut self, written: &'a Value) -> Result<Option<Body>, Flaw> {
-        let Some(content) = written.get("content").and_then(Value::as_object) else { return Ok(None) };
-        let json = content.iter().find(|(media_type, _)| is_json(media_type));
-        let form = content.iter().find(|(media_type, _)| essence(media_type) == FORM);
-        let (body, content) = match (json, form) {
-            (Some((media_type, content)), _) => {
-                let media_type = HeaderValue::from_str(&essence(media_type)).map_err(|_| Flaw::Shape)?;
-                (Body::Json(media_type), content)
-            }
-            (None, Some((_, content))) => (Body::Form(styles(content)), content),
-            (None, None) => {
-                let named: Vec<&str> = content.keys().take(5).map(String::as_str).collect();
-                return Err(Flaw::Body(shortened(&named.join(", "), 200)));
-            }
-        };
-        let schema = match content.get("schema") {
-            Some(schema) => self.translator.schema(schema)?,
-            None => json!({}),
-        };
-        self.properties.insert(BODY.into(), schema);
-        if written.get("required").and_then(Value::as_bool) == Some(true) {
-            self.required.push(BODY.into());
-        }
-        Ok(Some(body))
-    }
-
-    /// The parameters, the schema of all arguments, and how many bytes there are to it.
-    fn finish(mut self, room: usize) -> Result<(Vec<Parameter>, Value, usize), Flaw> {
-        let definitions = self.translator.definitions()?;
-        let mut schema = json!({
-            "type": "object",
-            "properties": self.properties,
-            "required": self.required,
-            "additionalProperties": false,
-        });
-        if !definitions.is_empty() {
-            schema["$defs"] = Value::Object(definitions);
-        }
-        Ok((self.parameters, schema, room - self.translator.left()))
-    }
-}
-
-/// Where a parameter goes; nothing for one that is set elsewhere.
-fn place(parameter: &Value, name: &str) -> Result<Option<Place>, &'static str> {
-    match text(parameter, "in") {
-        "path" => Ok(Some(Place::Path)),
-        "query" if !name.is_empty() => Ok(Some(Place::Query)),
-        "header" => {
-            let name = HeaderName::try_from(name).map_err(|_| "it is no header")?;
-            if [ACCEPT, AUTHORIZATION, CONTENT_TYPE].contains(&name) {
-                return Ok(None);
-            }
-            if net::is_reserved_header(&name) {
-                Err("the header is not for code to set")
-            } else {
-                Ok(Some(Place::Header(name)))
-            }
-        }
-        "cookie" => Err("cookies are not sent"),
-        _ => Err("it is in no place that is known"),
-    }
-}
-
-/// How a parameter is written, and its schema.
-fn style<'a>(parameter: &'a Value, place: &Place) -> Result<(Style, &'a Value), &'static str> {
-    if let Some(content) = parameter.get("content").and_then(Value::as_object) {
-        let json = content.iter().find(|(media_type, _)| is_json(media_type));
-        let (_, content) = json.ok_or("it is no JSON")?;
-        return Ok((Style::Json, content.get("schema").unwrap_or(&Value::Bool(true))));
-    }
-    let schema = parameter.get("schema").unwrap_or(&Value::Bool(true));
-    let style = match (place, parameter.get("style").and_then(Value::as_str)) {
-        (Place::Query, style) => query_style(parameter, style)?,
-        (Place::Path | Place::Header(_), None | Some("simple")) => {
-            Style::Simple { explode: parameter.get("explode").and_then(Value::as_bool).unwrap_or(false) }
-        }
-        _ => return Err("its style is not known here"),
-    };
-    Ok((style, schema))
-}
-
-fn query_style(holder: &Value, style: Option<&str>) -> Result<Style, &'static str> {
-    let explode = holder.get("explode").and_then(Value::as_bool);
-    match (style, explode) {
-        (None | Some("form"), explode) => Ok(Style::Form { explode: explode.unwrap_or(true) }),
-        (Some("spaceDelimited" | "pipeDelimited"), Some(true)) => Ok(Style::Form { explode: true }),
-        (Some("spaceDelimited"), _) => Ok(Style::SpaceDelimited),
-        (Some("pipeDelimited"), _) => Ok(Style::PipeDelimited),
-        (Some("deepObject"), _) => Ok(Style::DeepObject),
-        _ => Err("its style is not known here"),
-    }
-}
-
-/// The styles that a form gives its properties.
-fn styles(content: &Value) -> BTreeMap<String, Style> {
-    let encodings = content.get("encoding").and_then(Value::as_object).into_iter().flatten().take(MAX_PARAMETERS);
-    let styled = encodings.filter_map(|(name, encoding)| {
-        let style = encoding.get("style").and_then(Value::as_str)?;
-        Some((name.clone(), query_style(encoding, Some(style)).ok()?))
-    });
-    styled.collect()
-}
-
 /// A path's parts. Every parameter of the path is in it, and all that is in it are parameters.
 fn pieces(template: &str, parameters: &[Parameter]) -> Result<Vec<Piece>, Flaw> {
     if !template.starts_with('/') || template.contains(['?', '#']) {
@@ -434,7 +242,9 @@ fn description(method: &Method, template: &str, members: &Map<String, Value>) ->
     let part = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default().trim();
     let (summary, long) = (part("summary"), part("description"));
     let both = if summary.is_empty() || summary == long { long.to_owned() } else { format!("{summary}\n{long}") };
-    format!("{} ({method} {})", shortened(both.trim(), MAX_DESCRIPTION), shortened(template, 200)).trim().to_owned()
+    format!("{} ({method} {})", shortened(both.trim(), MAX_DESCRIPTION), shortened(template, MAX_LABEL))
+        .trim()
+        .to_owned()
 }
 
 /// A name of letters, digits and `_`, other characters in runs as one `_`.
@@ -469,20 +279,11 @@ pub(super) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// Whether a media type is JSON.
-pub(super) fn is_json(media_type: &str) -> bool {
-    let essence = essence(media_type);
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-}
-
-fn essence(media_type: &str) -> String {
-    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn shortened(text: &str, characters: usize) -> String {
+/// The first characters of a document's text, without control characters.
+pub(super) fn shortened(text: &str, characters: usize) -> String {
     text.chars().filter(|character| !character.is_control() || *character == '\n').take(characters).collect()
 }

@@ -1,12 +1,15 @@
 //! What is asked for a call: arguments in their places, written so that none can become anything but a value.
 
+use std::collections::BTreeMap;
+
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::credential::Credentials;
-use super::operation::{Body, Operation, Parameter, Piece, Place, Style, join};
+use super::operation::{Operation, Piece, join};
+use super::parameters::{BODY, Body, FORM, Parameter, Place, Style};
 use crate::net::Request;
 use crate::tools::ToolError;
 
@@ -15,7 +18,6 @@ const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 /// How deeply an object may nest in a query or a form.
 const MAX_DEPTH: usize = 8;
 const ACCEPTED: &str = "application/json, */*;q=0.5";
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// A value that cannot be written where it belongs.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +78,7 @@ pub(super) fn build(
     if !query.is_empty() {
         url.set_query(Some(&query));
     }
-    let body = match (&operation.body, arguments.get_mut("body").map(Value::take)) {
+    let body = match (&operation.body, arguments.get_mut(BODY).map(Value::take)) {
         (Some(Body::Json(media_type)), Some(body)) => {
             headers.insert(CONTENT_TYPE, media_type.clone());
             Some(serde_json::to_vec(&body)?.into())
@@ -147,7 +149,7 @@ fn write(query: &mut String, parameter: &Parameter, value: &Value) -> Result<(),
 }
 
 /// An object as a form. What has no style of its own is written as JSON where it is more than a value or a list of values.
-fn form(fields: Map<String, Value>, styles: &std::collections::BTreeMap<String, Style>) -> Result<String, Unfit> {
+fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<String, Unfit> {
     let mut text = String::new();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
         let is_plain = match value {

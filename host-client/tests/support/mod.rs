@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::Message;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay with one execution that never ends, whose code is the test.
-pub struct Caller {
+pub(crate) struct Caller {
     socket: WebSocketStream<TcpStream>,
     execution: String,
     sequence: u64,
@@ -34,14 +34,14 @@ pub struct Caller {
 
 /// A call that failed, as code would read it.
 #[derive(Debug)]
-pub struct Failed {
-    pub code: String,
-    pub message: String,
+pub(crate) struct Failed {
+    pub(crate) code: String,
+    pub(crate) message: String,
 }
 
 impl Caller {
     /// Connects a host that has these tools.
-    pub async fn new(tools: &Tools) -> Self {
+    pub(crate) async fn new(tools: &Tools) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
         let tools = tools.clone();
@@ -61,12 +61,12 @@ impl Caller {
         caller
     }
 
-    pub async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Failed> {
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, Failed> {
         self.call_within(PATIENCE, tool, arguments).await
     }
 
     /// Calls a tool that has this much time.
-    pub async fn call_within(&mut self, time: Duration, tool: &str, arguments: Value) -> Result<Value, Failed> {
+    pub(crate) async fn call_within(&mut self, time: Duration, tool: &str, arguments: Value) -> Result<Value, Failed> {
         self.calls += 1;
         let call = wire::ToolCall {
             id: self.calls.to_string(),
@@ -74,7 +74,6 @@ impl Caller {
             arguments: arguments.to_string().into_bytes().into(),
             execution_id: self.execution.clone(),
             remaining_ms: time.as_millis().try_into().unwrap(),
-            ..Default::default()
         };
         self.send(Payload::ToolCall(call)).await;
         loop {
@@ -89,7 +88,7 @@ impl Caller {
     }
 
     /// Calls a tool that has to fail with this code, and gives what it says.
-    pub async fn refused(&mut self, tool: &str, arguments: Value, code: &str) -> String {
+    pub(crate) async fn refused(&mut self, tool: &str, arguments: Value, code: &str) -> String {
         match self.call(tool, arguments.clone()).await {
             Err(failed) if failed.code == code => failed.message,
             other => panic!("{tool} with {arguments} gave {other:?}, not {code}"),
@@ -119,34 +118,37 @@ impl Caller {
 
 /// A request that a server got.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    pub method: Method,
+pub(crate) struct Seen {
+    pub(crate) method: Method,
     /// Path and query.
-    pub target: String,
-    pub headers: HeaderMap,
-    pub body: String,
+    pub(crate) target: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Seen {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 /// An HTTP server that lives as long as this.
-pub struct Server {
-    pub address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     serving: JoinHandle<()>,
 }
 
 impl Server {
     /// Serves on a free port of 127.0.0.1.
-    pub async fn start(answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static) -> Self {
         Self::start_on("127.0.0.1:0", answer).await
     }
 
-    pub async fn start_on(address: &str, answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start_on(
+        address: &str,
+        answer: impl Fn(&Seen) -> Response + Clone + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -172,17 +174,17 @@ impl Server {
         Self { address, seen, serving }
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     /// What it was asked since this was called last.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
     /// The one request that it got since then.
-    pub fn one(&self) -> Seen {
+    pub(crate) fn one(&self) -> Seen {
         let mut seen = self.seen();
         assert_eq!(seen.len(), 1, "{seen:?}");
         seen.remove(0)
@@ -196,7 +198,7 @@ impl Drop for Server {
 }
 
 /// A response of this status, with these headers.
-pub fn response(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
+pub(crate) fn response(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) -> Response {
     let mut response = Response::builder().status(status);
     for (name, value) in headers {
         response = response.header(*name, *value);
@@ -204,26 +206,26 @@ pub fn response(status: u16, headers: &[(&str, &str)], body: impl Into<Body>) ->
     response.body(body.into()).unwrap()
 }
 
-pub fn json(status: u16, body: &Value) -> Response {
+pub(crate) fn json(status: u16, body: &Value) -> Response {
     response(status, &[("content-type", "application/json")], body.to_string())
 }
 
-pub fn redirect(status: u16, to: &str) -> Response {
+pub(crate) fn redirect(status: u16, to: &str) -> Response {
     response(status, &[("location", to)], "")
 }
 
 /// A body of so many megabytes, made as it is read.
-pub fn megabytes(count: usize) -> Body {
+pub(crate) fn megabytes(count: usize) -> Body {
     let chunk = bytes::Bytes::from(vec![b'x'; 1 << 20]);
     Body::from_stream(futures_util::stream::iter((0..count).map(move |_| Ok::<_, std::io::Error>(chunk.clone()))))
 }
 
 /// A body that begins and never ends.
-pub fn endless() -> Body {
+pub(crate) fn endless() -> Body {
     let begin = futures_util::stream::iter([Ok::<_, std::io::Error>(bytes::Bytes::from_static(b"{"))]);
     Body::from_stream(begin.chain(futures_util::stream::pending()))
 }
 
-pub async fn within<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
