@@ -24,6 +24,7 @@
 //! - `dispatch`: what a tool call passes, read top to bottom
 //! - `ledger`: which executions and calls there are
 //! - `validate`: arguments against their schema; `schema`: which schemas are taken
+//! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
 //! - [`event`]: what an application can watch
 //! - [`local`]: a relay of one's own, for development and tests
 //!

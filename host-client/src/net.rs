@@ -1,6 +1,8 @@
-//! The one HTTP client that the crate's tools ask others with: it reaches allowed hosts at allowed addresses, and nothing else.
+//! The one HTTP client that tools ask others with: it reaches allowed hosts at allowed addresses, and nothing else.
 //!
-//! Names are checked on every hop; addresses when a name was resolved, so that a name that changes its mind changes nothing.
+//! Names are checked on every hop; addresses when a name was resolved, so that a name that changes its mind changes
+//! nothing.
+#![cfg_attr(not(all(feature = "openapi", feature = "sets")), allow(dead_code, reason = "each feature uses a part"))]
 
 mod access;
 mod address;
@@ -31,8 +33,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has and
-/// not the code.
+/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has
+/// and not the code.
 const RESERVED_HEADERS: [&str; 21] = [
     "connection",
     "content-length",
@@ -69,8 +71,8 @@ pub(crate) struct GuardedClient {
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    /// Sent to this origin. A redirect to another one takes along what languages and types are wanted, no more: any other
-    /// header may hold a secret.
+    /// Sent to this origin. A redirect to another one takes along what languages and types are wanted, no more: any
+    /// other header may hold a secret.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
 }
@@ -128,13 +130,12 @@ pub(crate) enum SetupError {
 }
 
 impl GuardedClient {
-    /// A client with this access. Asking a private network in clear text is one thing, the internet another:
-    /// `is_public_allowed` is whether the latter is asked at all.
+    /// A client with this access.
     ///
     /// # Errors
     /// The authorities are no certificates, or the system has no randomness.
-    pub(crate) fn new(access: RemoteAccess, is_public_allowed: bool) -> Result<Self, SetupError> {
-        let reach = Arc::new(Reach { is_public_allowed, networks: access.networks.clone() });
+    pub(crate) fn new(access: RemoteAccess) -> Result<Self, SetupError> {
+        let reach = Arc::new(access.reach());
         let tls = tls::client_config(access.authorities.as_deref()).map_err(SetupError::Tls)?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)

@@ -1,7 +1,7 @@
 //! An OpenAPI document as one server of tools: a tool for each operation, with the credentials kept on the host.
 //!
-//! The document, its server and the code that calls are trusted with nothing: calls go to one server of the document and to
-//! no private address, arguments stay values, and what cannot be represented is left out and said.
+//! The document, its server and the code that calls are trusted with nothing: calls go to one server of the document
+//! and to no private address, arguments stay values, and what cannot be represented is left out and said.
 //!
 //! ```no_run
 //! # async fn example(tools: host_client::Tools) -> Result<(), host_client::Error> {
@@ -213,7 +213,7 @@ impl OpenApi {
     }
 
     async fn fetch(&self, url: Url) -> Result<String, Unusable> {
-        let client = self.client(&url, true)?;
+        let client = client(self.access.clone(), &url)?;
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
         let answer =
             client.send(request, BodyLimit::FailOver(document::MAX_BYTES), Instant::now() + FETCH_WITHIN).await;
@@ -222,12 +222,6 @@ impl OpenApi {
             return Err(Unusable::Fetch(format!("the server answered with {}", answer.status)));
         }
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
-    }
-
-    /// A client for the host of this address and no other.
-    fn client(&self, url: &Url, is_public_allowed: bool) -> Result<GuardedClient, Unusable> {
-        let access = self.access.clone().and(&net::origin(url)).map_err(|_| Unusable::Address)?;
-        GuardedClient::new(access, is_public_allowed).map_err(|error| Unusable::Client(error.to_string()))
     }
 
     fn build(self, text: &str, base: Option<&Url>, tools: &str) -> Result<Built, Unusable> {
@@ -242,10 +236,11 @@ impl OpenApi {
             return Err(Unusable::ForeignServer { document: net::origin(base), server: net::origin(&server) });
         }
         // Credentials in clear text may cross a network that was allowed by name, never the internet.
-        let is_public_allowed = server.scheme() == "https" || credentials.are_empty();
+        let is_clear = server.scheme() == "http" && !credentials.are_empty();
+        let access = if is_clear { self.access.only_private() } else { self.access };
         let reader = Reader { document: &document, server: &server, base, credentials: &credentials, tools };
         let found = reader.read();
-        let client = self.client(&server, is_public_allowed)?;
+        let client = client(access, &server)?;
         let api = Arc::new(Api { client, server, credentials, propagates_trace: self.propagates_trace });
         let tool = |operation| Arc::new(OperationTool { api: Arc::clone(&api), operation }) as Arc<dyn Tool>;
         Ok(Built { tools: found.callable.into_iter().map(tool).collect(), left_out: found.left_out })
@@ -261,4 +256,10 @@ impl OpenApi {
             known: servers.iter().take(NAMED_SERVERS).map(Url::as_str).collect::<Vec<_>>().join(", "),
         })
     }
+}
+
+/// A client for the host of this address and no other.
+fn client(access: RemoteAccess, url: &Url) -> Result<GuardedClient, Unusable> {
+    let access = access.and(&net::origin(url)).map_err(|_| Unusable::Address)?;
+    GuardedClient::new(access).map_err(|error| Unusable::Client(error.to_string()))
 }

@@ -214,7 +214,8 @@ async fn credentials_that_do_not_fit_their_scheme_are_refused() {
         "securitySchemes": {
             "bearer": {"type": "http", "scheme": "Bearer"}, "basic": {"type": "http", "scheme": "basic"},
             "digest": {"type": "http", "scheme": "digest"}, "oauth": {"type": "oauth2"},
-            "host": {"type": "apiKey", "in": "header", "name": "Host"}, "cookie": {"type": "apiKey", "in": "cookie", "name": "a"},
+            "host": {"type": "apiKey", "in": "header", "name": "Host"},
+            "cookie": {"type": "apiKey", "in": "cookie", "name": "a"},
             "split": {"type": "apiKey", "in": "header", "name": "a\r\nb"}, "away": {"$ref": "https://evil.example/"},
         },
     }});
@@ -300,11 +301,11 @@ async fn documents_that_multiply_cost_little() {
 
     // Every operation refers to the same large schema; every definition to the next two.
     let large = json!({"type": "object", "properties": {"a": {"enum": ["x".repeat(100_000)]}}});
-    let mut schemas: serde_json::Map<String, Value> = (0..600)
-        .map(|n| (format!("D{n}"), json!({"properties": {"a": {"$ref": format!("#/components/schemas/D{}", n + 1)}, "b": {"$ref": format!("#/components/schemas/D{}", n + 2)}}})))
-        .collect();
+    let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let two = |n: usize| json!({"properties": {"a": to(&format!("D{}", n + 1)), "b": to(&format!("D{}", n + 2))}});
+    let mut schemas: serde_json::Map<String, Value> = (0..600).map(|n| (format!("D{n}"), two(n))).collect();
     schemas.insert("Large".into(), large);
-    let query = |name: &str| json!({"get": {"parameters": [{"name": "p", "in": "query", "schema": {"$ref": format!("#/components/schemas/{name}")}}]}});
+    let query = |name: &str| json!({"get": {"parameters": [{"name": "p", "in": "query", "schema": to(name)}]}});
     let paths: Value = (0..900).map(|n| (format!("/{n}"), query(if n % 2 == 0 { "Large" } else { "D0" }))).collect();
     let document = json!({"openapi": "3.1.0", "servers": servers, "paths": paths, "components": {"schemas": schemas}});
     let (tools, _mounted) = mount(api(&document)).await.unwrap();

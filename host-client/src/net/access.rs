@@ -5,15 +5,19 @@ use std::fmt;
 use ipnet::IpNet;
 use url::{Host, Url};
 
+use super::address::Reach;
+
 /// How many hosts an error names.
 const NAMED_HOSTS: usize = 20;
 
-/// Hosts and ports that may be asked. Private, link-local and metadata addresses are refused whatever name leads to them,
-/// unless their network is allowed.
+/// Hosts and ports that may be asked. Private, link-local and metadata addresses are refused whatever name leads to
+/// them, unless their network is allowed.
 #[derive(Clone, Default)]
 pub struct RemoteAccess {
     hosts: Vec<AllowedHost>,
-    pub(super) networks: Vec<IpNet>,
+    networks: Vec<IpNet>,
+    /// Not even the hosts' public addresses are asked.
+    is_private_only: bool,
     pub(super) authorities: Option<Vec<u8>>,
 }
 
@@ -21,9 +25,7 @@ pub struct RemoteAccess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAccess {
     /// It names no host.
-    #[error(
-        "{0:?} is no host that can be allowed: write example.com, example.com:8443, *.example.com or http://example.com"
-    )]
+    #[error("{0:?} is no host to allow: write example.com, example.com:8443, *.example.com or http://example.com")]
     Host(String),
     /// It is no network.
     #[error("{0:?} is no network: write an address and how many of its bits count, such as 10.1.0.0/16")]
@@ -45,8 +47,8 @@ enum HostPattern {
 }
 
 impl RemoteAccess {
-    /// Access to these hosts: `example.com`, `example.com:8443`, or `*.example.com` for every name below. HTTPS, unless an
-    /// entry says otherwise: `http://example.com:8080`.
+    /// Access to these hosts: `example.com`, `example.com:8443`, or `*.example.com` for every name below. HTTPS, unless
+    /// an entry says otherwise: `http://example.com:8080`.
     ///
     /// # Errors
     /// An entry names no host, or more than a host and a port.
@@ -69,6 +71,17 @@ impl RemoteAccess {
     pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities = Some(pem.into());
         self
+    }
+
+    /// The same access, without the internet: only the networks that were allowed.
+    pub(crate) fn only_private(mut self) -> Self {
+        self.is_private_only = true;
+        self
+    }
+
+    /// The addresses that may be connected to.
+    pub(super) fn reach(&self) -> Reach {
+        Reach { is_public_allowed: !self.is_private_only, networks: self.networks.clone() }
     }
 
     /// The same access, and one more host.

@@ -1,4 +1,4 @@
-//! Credentials: given by the host's application, placed by the document's security schemes, seen by neither code nor logs.
+//! Credentials: given by the application, placed by the document's security schemes, seen by neither code nor logs.
 
 use std::collections::BTreeMap;
 use std::fmt;

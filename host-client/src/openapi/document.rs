@@ -65,8 +65,8 @@ impl Document {
         self.root.pointer(&pointer).ok_or_else(unknown)
     }
 
-    /// The addresses that the `servers` of the document, a path or an operation allow, the usual one first. Relative ones
-    /// are those of the place that the document came from.
+    /// The addresses that the `servers` of the document, a path or an operation allow, the usual one first. Relative
+    /// ones are relative to the place that the document came from.
     pub(super) fn servers(&self, holder: &Value, base: Option<&Url>) -> Vec<Url> {
         let servers = holder.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let spellings = servers.iter().take(MAX_SERVERS).flat_map(spellings);

@@ -148,7 +148,8 @@ fn write(query: &mut String, parameter: &Parameter, value: &Value) -> Result<(),
     pairs(query, &parameter.name, value, parameter.style).map_err(|()| Unfit::Nested(parameter.argument.clone()))
 }
 
-/// An object as a form. What has no style of its own is written as JSON where it is more than a value or a list of values.
+/// An object as a form. What has no style of its own is written as JSON where it is more than a value or a list of
+/// values.
 fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<String, Unfit> {
     let mut text = String::new();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {

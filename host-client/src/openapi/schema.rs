@@ -1,7 +1,7 @@
-//! Schemas of a document as JSON Schema of its own: references copied to `$defs`, the dialect of OpenAPI 3.0 translated.
+//! Schemas of a document as JSON Schema: references copied to `$defs`, the dialect of OpenAPI 3.0 translated.
 //!
-//! What is not carried over only makes the check looser: the server checks itself. Patterns are not: each engine reads them
-//! in its own way, and a document can hold ones that take long to prepare.
+//! What is not carried over only makes the check looser: the server checks itself. Patterns are not: each engine reads
+//! them in its own way, and a document can hold ones that take long to prepare.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -236,7 +236,7 @@ mod tests {
 
     fn translated(version: &str, schema: Value) -> Result<(Value, Value), Flaw> {
         let components = json!({"schemas": {
-            "Tree": {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}}},
+            "Tree": {"properties": {"children": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}}}},
             "Id": {"type": "string", "readOnly": true},
         }});
         let root = json!({"openapi": version, "components": components, "other": {"Tree": {"type": "integer"}}});

@@ -106,7 +106,7 @@ impl HttpSet {
         if let Some(method) = self.methods.iter().find(|method| [Method::CONNECT, Method::TRACE].contains(method)) {
             return Err(refuse(format!("the method {method} cannot be allowed")));
         }
-        let client = GuardedClient::new(self.access.clone(), true).map_err(|error| refuse(error.to_string()))?;
+        let client = GuardedClient::new(self.access.clone()).map_err(|error| refuse(error.to_string()))?;
         let mount = tools.mount(server, "the tool set http")?;
         let fetch = Fetch { client: Arc::new(client), set: self, name: format!("{server}.fetch") };
         match mount.replace([Arc::new(fetch) as Arc<dyn Tool>]).into_iter().next() {
@@ -121,8 +121,8 @@ impl Tool for Fetch {
         let methods: Vec<&str> = self.set.methods.iter().map(Method::as_str).collect();
         let only_reads = self.set.methods.iter().all(is_safe);
         let description = format!(
-            "Fetches an address. Allowed: {}. Methods: {}. Of a body, at most {} bytes are read; a longer one comes cut, with \
-             truncated: true. A body that is not text comes as body_base64.",
+            "Fetches an address. Allowed: {}. Methods: {}. Of a body, at most {} bytes are read; more is cut, \
+             with truncated: true. A body that is not text comes as body_base64.",
             self.set.access,
             methods.join(", "),
             self.set.body_bytes,

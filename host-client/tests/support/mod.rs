@@ -1,4 +1,4 @@
-//! What tests of tools share: a relay that calls them as code would, and HTTP servers that remember what they were asked.
+//! What tests of tools share: a relay that calls them as code would, and HTTP servers that know what they were asked.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::net::SocketAddr;
