@@ -48,6 +48,19 @@ pub enum Error {
     /// What was to be done could not be recorded, so that it was not done.
     #[error("nothing was run: {0}")]
     Audit(#[from] crate::audit::AuditError),
+    /// What a tool is to reach of the network cannot be.
+    #[cfg(any(feature = "openapi", feature = "sets"))]
+    #[error(transparent)]
+    Access(#[from] crate::net::InvalidAccess),
+    /// The OpenAPI document cannot be used.
+    #[cfg(feature = "openapi")]
+    #[error("the OpenAPI document {document} cannot be used: {reason}")]
+    OpenApi {
+        /// Where it comes from.
+        document: String,
+        /// Why not.
+        reason: crate::openapi::Unusable,
+    },
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

@@ -32,6 +32,7 @@
 //!
 //! Where tools come from, and where they go:
 //! - [`mcp`]: MCP servers as tools
+//! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
 //! - [`catalogue`]: finding tools among many
 //! - [`serve_mcp`]: running code as an MCP server
 //! - [`local`]: a relay of one's own, for development and tests
@@ -55,12 +56,18 @@ pub mod local;
 pub mod manifest;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(any(feature = "openapi", feature = "sets"))]
+mod net;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 pub mod policy;
 pub mod prompt;
 pub mod registry;
 mod schema;
 #[cfg(feature = "mcp")]
 pub mod serve_mcp;
+#[cfg(feature = "sets")]
+pub mod sets;
 mod shorten;
 mod tls;
 pub mod tools;
@@ -78,6 +85,10 @@ pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
 #[cfg(feature = "mcp")]
 pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};
+#[cfg(any(feature = "openapi", feature = "sets"))]
+pub use net::{InvalidAccess, RemoteAccess};
+#[cfg(feature = "openapi")]
+pub use openapi::OpenApi;
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};

@@ -1,4 +1,4 @@
-//! TLS to a relay: whom it is trusted by. No certificate is ever taken unchecked.
+//! TLS: whom a relay or another server is trusted by. No certificate is ever taken unchecked.
 
 use std::sync::Arc;
 
@@ -16,6 +16,14 @@ use tokio_rustls::client::TlsStream;
 /// `host` is no name or address, or the authorities are no certificates; the text says which.
 pub(crate) fn connector(host: &str, authorities: Option<&[u8]>) -> Result<Connector, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| "it names no host".to_owned())?;
+    Ok(Connector { connector: TlsConnector::from(Arc::new(client_config(authorities)?)), name })
+}
+
+/// What to expect of servers: certificates from one of `authorities` (PEM), or of those of the web.
+///
+/// # Errors
+/// The authorities are no certificates.
+pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     match authorities {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
@@ -32,8 +40,7 @@ pub(crate) fn connector(host: &str, authorities: Option<&[u8]>) -> Result<Connec
     }
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let config = config.with_root_certificates(roots).with_no_client_auth();
-    Ok(Connector { connector: TlsConnector::from(Arc::new(config)), name })
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Knows whom to expect.

@@ -123,6 +123,11 @@ impl ToolError {
         Self { code: ErrorCode::ToolResultLimit, message: message.into() }
     }
 
+    /// What the tool asked did not answer in the time that there was. Its code is `TOOL_TIMEOUT`.
+    pub fn timed_out(message: impl Into<String>) -> Self {
+        Self { code: ErrorCode::ToolTimeout, message: message.into() }
+    }
+
     /// Nobody knows whether it was done: what was asked may have happened. Its code is `OUTCOME_UNKNOWN`.
     pub fn outcome_unknown(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::OutcomeUnknown, message: message.into() }

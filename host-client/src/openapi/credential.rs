@@ -1,0 +1,235 @@
+//! Credentials: given by the application, placed by the document's security schemes, seen by neither code nor logs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::document::Document;
+use super::error::{Flaw, Unusable};
+use super::parameters::Place;
+use super::request::encoded;
+use crate::net;
+
+/// The shortest secret that is looked for in answers: shorter ones stand in texts by chance.
+const MIN_REDACTED: usize = 8;
+/// How many schemes an error names.
+const NAMED_SCHEMES: usize = 20;
+/// The most ways to authenticate that are looked at for one operation.
+const MAX_ALTERNATIVES: usize = 20;
+const REDACTED: &str = "[credential]";
+
+/// What to authenticate with. Printed nowhere, its `Debug` included.
+#[derive(Clone)]
+pub enum Credential {
+    /// A token, for the schemes `http` with `bearer`, `oauth2` and `openIdConnect`.
+    Bearer(String),
+    /// A user and a password, for the scheme `http` with `basic`.
+    Basic {
+        /// The user's name, without a colon.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A key, for the scheme `apiKey`.
+    ApiKey(String),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bearer(_) => "Bearer(…)",
+            Self::Basic { .. } => "Basic(…)",
+            Self::ApiKey(_) => "ApiKey(…)",
+        })
+    }
+}
+
+/// Where a credential goes.
+enum Placed {
+    Header(HeaderName, HeaderValue),
+    /// Encoded already.
+    Query {
+        name: String,
+        value: String,
+    },
+    Cookie(String),
+}
+
+/// The credentials of a document's security schemes, in their places.
+pub(super) struct Credentials {
+    placed: BTreeMap<String, Placed>,
+    /// What must not be in an answer.
+    secrets: Vec<String>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.placed.keys()).finish()
+    }
+}
+
+impl Credentials {
+    pub(super) fn new(document: &Document, given: &BTreeMap<String, Credential>) -> Result<Self, Unusable> {
+        let schemes = document.root().pointer("/components/securitySchemes").and_then(Value::as_object);
+        let mut credentials = Self { placed: BTreeMap::new(), secrets: Vec::new() };
+        for (name, credential) in given {
+            let scheme = schemes.and_then(|schemes| schemes.get(name)).ok_or_else(|| Unusable::Scheme {
+                name: name.clone(),
+                known: listed(schemes.into_iter().flat_map(|schemes| schemes.keys())),
+            })?;
+            let refuse = |reason| Unusable::Credential { name: name.clone(), reason };
+            let scheme = document.resolve(scheme).map_err(|_| refuse("it refers to what is not in the document"))?;
+            let placed = place(scheme, credential).map_err(refuse)?;
+            credentials.placed.insert(name.clone(), placed);
+            credentials.secrets.extend(secrets(credential));
+        }
+        // The longest first, so that no part of it is left.
+        credentials.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Ok(credentials)
+    }
+
+    /// The schemes of an operation: the first alternative that there are credentials for, an empty one last.
+    pub(super) fn schemes(&self, security: Option<&Value>) -> Result<Vec<String>, Flaw> {
+        let alternatives = security.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let named: Vec<Vec<&String>> = alternatives
+            .iter()
+            .take(MAX_ALTERNATIVES)
+            .filter_map(|alternative| Some(alternative.as_object()?.keys().collect()))
+            .collect();
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        let has_all = |names: &&Vec<&String>| names.iter().all(|name| self.placed.contains_key(*name));
+        let with_some = named.iter().filter(|names| !names.is_empty()).find(has_all);
+        match with_some.or_else(|| named.iter().find(has_all)) {
+            Some(names) => Ok(names.iter().map(|name| (*name).clone()).collect()),
+            None => Err(Flaw::Credential(listed(named.into_iter().flatten()))),
+        }
+    }
+
+    /// Whether a parameter's place is one that a credential goes to.
+    pub(super) fn fill(&self, place: &Place, name: &str) -> bool {
+        self.placed.values().any(|placed| match (placed, place) {
+            (Placed::Header(own, _), Place::Header(other)) => own == other,
+            (Placed::Query { name: own, .. }, Place::Query) => *own == encoded(name),
+            _ => false,
+        })
+    }
+
+    /// Whether a part of a query sets a parameter that holds a credential.
+    pub(super) fn are_in_query(&self, part: &str) -> bool {
+        let mut names = part.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+        names.any(|other| self.placed.values().any(|it| matches!(it, Placed::Query { name, .. } if name == other)))
+    }
+
+    /// Puts the credentials of these schemes in their places.
+    pub(super) fn apply(&self, schemes: &[String], headers: &mut HeaderMap, query: &mut String) {
+        let mut cookies = Vec::new();
+        for placed in schemes.iter().filter_map(|scheme| self.placed.get(scheme)) {
+            match placed {
+                Placed::Header(name, value) => drop(headers.insert(name, value.clone())),
+                Placed::Query { name, value } => {
+                    let separator = if query.is_empty() { "" } else { "&" };
+                    query.extend([separator, name, "=", value]);
+                }
+                Placed::Cookie(cookie) => cookies.push(cookie.as_str()),
+            }
+        }
+        // They were checked one by one, and so fit together.
+        if let Ok(mut value) = HeaderValue::try_from(cookies.join("; "))
+            && !cookies.is_empty()
+        {
+            value.set_sensitive(true);
+            headers.insert(COOKIE, value);
+        }
+    }
+
+    /// A text of the server's without the credentials: there are servers that send back what they were sent.
+    pub(super) fn redact(&self, mut text: String) -> String {
+        for secret in &self.secrets {
+            if text.contains(secret) {
+                text = text.replace(secret, REDACTED);
+            }
+        }
+        text
+    }
+
+    pub(super) fn are_empty(&self) -> bool {
+        self.placed.is_empty()
+    }
+}
+
+fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str> {
+    let text = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
+    let http_scheme = text("scheme").to_ascii_lowercase();
+    match (text("type"), credential) {
+        ("http", Credential::Bearer(token)) if http_scheme == "bearer" => authorization(&format!("Bearer {token}")),
+        ("oauth2" | "openIdConnect", Credential::Bearer(token)) => authorization(&format!("Bearer {token}")),
+        ("http", Credential::Basic { user, password }) if http_scheme == "basic" => {
+            if user.contains(':') {
+                return Err("a user name has no colon");
+            }
+            authorization(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+        }
+        ("apiKey", Credential::ApiKey(key)) => match text("in") {
+            "header" => {
+                let name = HeaderName::try_from(text("name")).map_err(|_| "it names no header")?;
+                if net::is_reserved_header(&name) {
+                    return Err("it names a header that is not for a document to set");
+                }
+                Ok(Placed::Header(name, sensitive(key)?))
+            }
+            "query" if !text("name").is_empty() => {
+                Ok(Placed::Query { name: encoded(text("name")), value: encoded(key) })
+            }
+            "cookie" => {
+                let name = text("name");
+                let is_plain = |text: &str| text.bytes().all(|it| it.is_ascii_graphic() && !b";,\"\\".contains(&it));
+                if name.is_empty() || name.contains('=') || !is_plain(name) || !is_plain(key) {
+                    return Err("a cookie's name or value holds what a cookie cannot hold");
+                }
+                Ok(Placed::Cookie(format!("{name}={key}")))
+            }
+            _ => Err("it puts the key where none can be put"),
+        },
+        ("http", _) if http_scheme == "bearer" => Err("it takes a Bearer"),
+        ("http", _) if http_scheme == "basic" => Err("it takes a Basic"),
+        ("oauth2" | "openIdConnect", _) => Err("it takes a Bearer"),
+        ("apiKey", _) => Err("it takes an ApiKey"),
+        _ => Err("it is of a kind that is not known here"),
+    }
+}
+
+fn authorization(value: &str) -> Result<Placed, &'static str> {
+    Ok(Placed::Header(AUTHORIZATION, sensitive(value)?))
+}
+
+fn sensitive(value: &str) -> Result<HeaderValue, &'static str> {
+    let mut value = HeaderValue::try_from(value).map_err(|_| "it holds what a header cannot hold")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Every spelling of a credential that an answer could hold.
+fn secrets(credential: &Credential) -> Vec<String> {
+    let plain = match credential {
+        Credential::Bearer(secret) | Credential::ApiKey(secret) => vec![secret.clone()],
+        Credential::Basic { user, password } => vec![password.clone(), STANDARD.encode(format!("{user}:{password}"))],
+    };
+    let mut all: Vec<String> = plain.iter().map(|secret| encoded(secret)).chain(plain.iter().cloned()).collect();
+    // As it stands within JSON, where that is another spelling.
+    all.extend(plain.iter().map(|secret| Value::String(secret.clone()).to_string().trim_matches('"').to_owned()));
+    all.retain(|secret| secret.len() >= MIN_REDACTED);
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<String> = names.take(NAMED_SCHEMES).map(|name| name.chars().take(100).collect()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
