@@ -41,6 +41,8 @@ pub mod local;
 pub mod manifest;
 pub mod registry;
 mod schema;
+#[cfg(feature = "sets")]
+pub mod sets;
 mod tls;
 pub mod tools;
 pub mod trace;

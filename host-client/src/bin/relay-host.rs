@@ -66,7 +66,7 @@ async fn main() -> ExitCode {
             eprintln!("relay-host: {error}");
             ExitCode::from(match error {
                 Error::Unreachable { .. } | Error::Unauthenticated | Error::Refused(_) => EXIT_NO_RELAY,
-                Error::Address { .. } | Error::Tool { .. } | Error::Local(_) => EXIT_USAGE,
+                Error::Address { .. } | Error::Tool { .. } | Error::ToolSet { .. } | Error::Local(_) => EXIT_USAGE,
                 Error::Execution(_) | Error::Result(_) => EXIT_FAILED,
             })
         }

@@ -1,0 +1,3 @@
+//! Ready tool sets, each off until it is mounted.
+
+pub mod workspace;
