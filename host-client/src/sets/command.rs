@@ -1,8 +1,9 @@
-//! `command`: one named program, started with arguments that a schema has checked and a template has put in their places.
+//! `command`: one named program, started with arguments that a schema has checked and a template has put in their
+//! places.
 //!
-//! There is no shell. The program gets the environment that is listed and no other, a fixed folder, and a process group of its
-//! own that is killed as a whole when the call ends, is cancelled or takes too long; a process that leaves the group (`setsid`)
-//! is out of reach. It may do whatever this process may, and so each call needs an approval.
+//! There is no shell. The program gets the environment that is listed and no other, a fixed folder, and a process group
+//! of its own that is killed as a whole when the call ends, is cancelled or takes too long; a process that leaves the
+//! group (`setsid`) is out of reach. It may do whatever this process may, and so each call needs an approval.
 
 mod run;
 mod template;
@@ -116,7 +117,8 @@ impl CommandSet {
         self
     }
 
-    /// How many bytes of each output are kept, 1 MiB at most; 256 KiB unless said. What comes after is read and dropped.
+    /// How many bytes of each output are kept, 1 MiB at most; 256 KiB unless said. What comes after is read and
+    /// dropped.
     #[must_use]
     pub fn output_bytes(mut self, bytes: usize) -> Self {
         self.output_bytes = bytes.min(MAX_OUTPUT_BYTES);
@@ -132,9 +134,8 @@ impl CommandSet {
 
     /// Registers the tools. They are there as long as the mount is.
     ///
-    /// # Errors
-    /// The program is no program or the folder no folder, both by absolute paths; a schema or template cannot be used; the name
-    /// cannot be a server's, or is taken.
+    /// # Errors The program is no program or the folder no folder, both by absolute paths; a schema or template cannot
+    /// be used; the name cannot be a server's, or is taken.
     pub fn mount(self, tools: &Tools) -> Result<Mount, Error> {
         self.check().map_err(|reason| refuse(&self.server, reason))?;
         let mount = tools.mount(&self.server, format!("the command {}", self.program.display()))?;
@@ -182,8 +183,8 @@ fn refuse(set: &str, reason: String) -> Error {
 }
 
 impl CommandTool {
-    /// A tool whose arguments fit a JSON Schema (of an object; other arguments than it names are refused) and become the
-    /// program's by a template, an item for each:
+    /// A tool whose arguments fit a JSON Schema (of an object; other arguments than it names are refused) and become
+    /// the program's by a template, an item for each:
     /// - `{name}` stands for an argument: a string, number or boolean;
     /// - an item that is `{name}` alone may be an array, and becomes as many items;
     /// - an item with an argument that is absent or `null` is left out;

@@ -1,9 +1,10 @@
 //! `workspace`: look at, search and patch the files of one folder, and nothing outside of it.
 //!
-//! All access goes through a handle to the folder ([`cap_std`]), so that `..`, absolute paths and links that lead out are refused
-//! by construction. Links that stay inside are read through, never written through. Pipes, sockets and devices are not opened.
-//! `.git` is not a part of the workspace. `.gitignore` is about noise, not about secrets: `ls`, `glob` and `grep` pass over what it
-//! names unless asked for it; what nobody may see belongs in [`WorkspaceSet::exclude`].
+//! All access goes through a handle to the folder ([`cap_std`]), so that `..`, absolute paths and links that lead out
+//! are refused by construction. Links that stay inside are read through, never written through. Pipes, sockets and
+//! devices are not opened. `.git` is not a part of the workspace. `.gitignore` is about noise, not about secrets: `ls`,
+//! `glob` and `grep` pass over what it names unless asked for it; what nobody may see belongs in
+//! [`WorkspaceSet::exclude`].
 
 mod failure;
 mod list;
@@ -69,8 +70,8 @@ impl WorkspaceSet {
         Ok(Self { path, root: Root { dir, excluded: GlobSet::empty(), writing: Writing::default() } })
     }
 
-    /// Takes out what the globs fit, with all that is in it: it is neither seen nor written. A glob without a `/` is about a
-    /// name at any depth. Replaces an earlier call's globs.
+    /// Takes out what the globs fit, with all that is in it: it is neither seen nor written. A glob without a `/` is
+    /// about a name at any depth. Replaces an earlier call's globs.
     ///
     /// # Errors
     /// A glob is none.
@@ -79,8 +80,8 @@ impl WorkspaceSet {
         Ok(self)
     }
 
-    /// Lets existing files be changed whose whole paths a glob fits, such as `src/**`: `*` stays within a name. Replaces an
-    /// earlier call's globs.
+    /// Lets existing files be changed whose whole paths a glob fits, such as `src/**`: `*` stays within a name.
+    /// Replaces an earlier call's globs.
     ///
     /// # Errors
     /// A glob is none.
@@ -92,16 +93,16 @@ impl WorkspaceSet {
         Ok(self)
     }
 
-    /// Whether files may be created where the globs of [`writable`](Self::writable) fit; no, unless said. The folders that they
-    /// need are made.
+    /// Whether files may be created where the globs of [`writable`](Self::writable) fit; no, unless said. The folders
+    /// that they need are made.
     #[must_use]
     pub fn allow_create(mut self, yes: bool) -> Self {
         self.root.writing.may_create = yes;
         self
     }
 
-    /// Whether files may be deleted where the globs of [`writable`](Self::writable) fit; no, unless said. To rename one is to
-    /// create and to delete.
+    /// Whether files may be deleted where the globs of [`writable`](Self::writable) fit; no, unless said. To rename one
+    /// is to create and to delete.
     #[must_use]
     pub fn allow_delete(mut self, yes: bool) -> Self {
         self.root.writing.may_delete = yes;

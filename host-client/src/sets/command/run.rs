@@ -16,7 +16,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::tools::ToolError;
 
-/// How long outputs are still read after the program has ended and its group was killed: what left the group may hold them open.
+/// How long outputs are still read after the program has ended and its group was killed: what left the group may hold
+/// them open.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// What is started, and in what surroundings.
@@ -141,8 +142,8 @@ fn pid(child: &Child) -> io::Result<Pid> {
     id.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// Waits for the end of the program and leaves it to be waited for once more, so that its pid, which is also that of its group,
-/// is nobody else's before the group is killed.
+/// Waits for the end of the program and leaves it to be waited for once more, so that its pid, which is also that of
+/// its group, is nobody else's before the group is killed.
 async fn exit(pid: Pid) -> io::Result<()> {
     let wait = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

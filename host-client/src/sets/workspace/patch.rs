@@ -13,15 +13,15 @@ use super::root::Root;
 use super::tool::Cancel;
 
 /// The longest patch, in bytes.
-const MAX_PATCH_BYTES: usize = 4 << 20;
+const MAX_PATCH_BYTES: usize = 2 << 20;
 
 /// What the model is told of the tool.
 pub(super) const DESCRIPTION: &str = "\
 Changes, creates, deletes and renames files, all as the patch says or none. Two formats are taken.
 
-1. A unified diff, as of `git diff` (paths from the workspace's root, `/dev/null` for what is not there, `rename from` and \
-`rename to` for renames). Numbers in `@@ -1,3 +1,4 @@` have to be right; where you are not sure of them, write `@@` alone, \
-and the hunk is found by its lines.
+1. A unified diff, as of `git diff` (paths from the workspace's root, `/dev/null` for what is not there, `rename from` \
+and `rename to` for renames). Numbers in `@@ -1,3 +1,4 @@` have to be right; where you are not sure of them, write \
+`@@` alone, and the hunk is found by its lines.
 
 2. An envelope:
 *** Begin Patch
@@ -35,8 +35,8 @@ and the hunk is found by its lines.
 +its only line
 *** Delete File: src/old.rs
 *** End Patch
-(`Move to` and what follows `@@` may be absent; the text after `@@` is a whole line of the file, from which on the hunk is \
-searched.)
+(`Move to` and what follows `@@` may be absent; the text after `@@` is a whole line of the file, from which on the \
+hunk is searched.)
 
 Lines that stay and that go have to be in the file exactly so, and in one place only: give enough of them.";
 
@@ -95,8 +95,8 @@ pub(super) enum PatchError {
     #[error("at line {line} of the patch: {what} cannot be applied here; leave it out")]
     Unsupported { line: usize, what: &'static str },
     #[error(
-        "the hunk at line {line} of the patch has {found_old} old and {found_new} new lines, where its header says {old} and \
-         {new}; correct the numbers, or write `@@` alone"
+        "the hunk at line {line} of the patch has {found_old} old and {found_new} new lines, where its header says \
+         {old} and {new}; correct the numbers, or write `@@` alone"
     )]
     Counts { line: usize, old: usize, new: usize, found_old: usize, found_new: usize },
     #[error("the patch names {path:?} twice; put all changes of a file together")]
@@ -117,12 +117,13 @@ pub(super) enum PatchError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HunkFault {
     #[error(
-        "its lines are not in the file{after}. The nearest place is line {at}: there, the patch expects {expected:?}, and the \
-         file has {found:?}. Read the file again and copy its lines exactly"
+        "its lines are not in the file{after}. The nearest place is line {at}: there, the patch expects {expected:?}, \
+         and the file has {found:?}. Read the file again and copy its lines exactly"
     )]
     Mismatch { after: &'static str, at: usize, expected: String, found: String },
     #[error(
-        "none of its lines is in the file{after} as {expected:?} is written. Read the file again and copy its lines exactly"
+        "none of its lines is in the file{after} as {expected:?} is written. Read the file again and \
+         copy its lines exactly"
     )]
     Nowhere { after: &'static str, expected: String },
     #[error("its lines are in the file more than once, such as at lines {first} and {second}; add lines around them")]
@@ -130,7 +131,8 @@ pub(super) enum HunkFault {
     #[error("the line {anchor:?} after its `@@` is not in the file{after}")]
     NoAnchor { after: &'static str, anchor: String },
     #[error(
-        "the line {anchor:?} after its `@@` is in the file more than once; put another `@@` line before that is there once"
+        "the line {anchor:?} after its `@@` is in the file more than once; put another `@@` line before \
+         that is there once"
     )]
     AmbiguousAnchor { anchor: String },
     #[error("its lines are in the file, but not at its end, where it says they are")]

@@ -23,7 +23,8 @@ pub(super) struct RelPath(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PathFault {
     #[error(
-        "it is longer than {MAX_PATH_BYTES} bytes, has a name longer than {MAX_NAME_BYTES}, or more than {MAX_DEPTH} names"
+        "it is longer than {MAX_PATH_BYTES} bytes, has a name longer than {MAX_NAME_BYTES}, or more than {MAX_DEPTH} \
+         names"
     )]
     TooLong,
     #[error("it has a control character")]

@@ -210,8 +210,8 @@ fn not_a_folder(folder: &Dir, name: &str, path: &RelPath, error: io::Error) -> F
     }
 }
 
-/// Refuses a name that a file system takes for another one, by case or by how Unicode can be written: the globs were asked
-/// about this spelling, and have to be asked about the real one. A name that is not there is fine.
+/// Refuses a name that a file system takes for another one, by case or by how Unicode can be written: the globs were
+/// asked about this spelling, and have to be asked about the real one. A name that is not there is fine.
 fn check_spelling(folder: &Dir, name: &str, path: &RelPath) -> Result<(), Failure> {
     let Ok(found) = folder.symlink_metadata(name) else { return Ok(()) };
     if name.is_ascii() {

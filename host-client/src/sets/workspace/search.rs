@@ -1,4 +1,5 @@
-//! `grep`: lines that a regular expression fits. Matching takes time that grows with the text alone, never exponentially.
+//! `grep`: lines that a regular expression fits. Matching takes time that grows with the text alone, never
+//! exponentially.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -17,7 +18,7 @@ const DEFAULT_LIMIT: usize = 200;
 const MAX_LIMIT: usize = 2000;
 const MAX_CONTEXT: usize = 20;
 /// The largest file that is searched, in bytes.
-const MAX_FILE_BYTES: u64 = 8 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The most memory of the compiled expression, in bytes.
 const MAX_REGEX_BYTES: usize = 512 << 10;
 /// How deeply an expression may nest.
@@ -63,7 +64,7 @@ pub(super) struct GrepResult {
     /// By path and line.
     matches: Vec<GrepMatch>,
     files_searched: u64,
-    /// How many files were not searched (no text, larger than 8 MiB, not readable) and folders not looked at.
+    /// How many files were not searched (no text, larger than 4 MiB, not readable) and folders not looked at.
     skipped: u64,
     /// There may be more matches than are shown.
     truncated: bool,
@@ -87,6 +88,8 @@ struct GrepMatch {
 /// One search.
 struct Search<'a> {
     regex: Regex,
+    /// What fits a line fits within the lines around it, too.
+    fits_in_chunks: bool,
     context: usize,
     limit: usize,
     cancel: &'a Cancel,
@@ -100,6 +103,7 @@ pub(super) fn grep(root: &Root, arguments: GrepArguments, cancel: &Cancel) -> Re
     let start = root.find(&RelPath::parse(arguments.path.as_deref().unwrap_or("."))?)?;
     let mut search = Search {
         regex: compile(&arguments.pattern, arguments.ignore_case)?,
+        fits_in_chunks: fits_in_chunks(&arguments.pattern),
         context: arguments.context.min(MAX_CONTEXT),
         limit: arguments.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
         cancel,
@@ -128,6 +132,14 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, Failure> {
         .map_err(|error| Failure::Regex(error.to_string()))
 }
 
+/// Whether a line that fits does so among other lines as well: not with `\A` and `\z`, nor where flags are turned off,
+/// such as that `^` is the beginning of a line.
+fn fits_in_chunks(pattern: &str) -> bool {
+    let is_flag = |char: &char| char.is_ascii_alphabetic() || *char == '-';
+    let turns_off = |group: &str| group.chars().take_while(is_flag).any(|flag| flag == '-');
+    !pattern.contains(r"\A") && !pattern.contains(r"\z") && !pattern.split("(?").skip(1).any(turns_off)
+}
+
 /// The path as the glob sees it: from the start, or, of the start itself, its name.
 fn name_or_path<'a>(found: &'a Found<'_>, start: &RelPath) -> &'a str {
     if found.path == *start { found.name } else { found.path.seen_from(start) }
@@ -140,6 +152,9 @@ impl Search<'_> {
             return Ok(ControlFlow::Continue(()));
         };
         self.result.files_searched += 1;
+        if self.fits_in_chunks && !self.fits_anywhere(&text)? {
+            return Ok(ControlFlow::Continue(()));
+        }
         let lines: Vec<&[u8]> = lines(&text).collect();
         let mut at = 0;
         while at < lines.len() {
@@ -170,6 +185,25 @@ impl Search<'_> {
             at += chunk;
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether a line may fit: most files are done with by this, which is far faster than looking at each line.
+    fn fits_anywhere(&self, text: &[u8]) -> Result<bool, Failure> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            self.cancel.check()?;
+            let end = match rest.iter().skip(CHUNK_BYTES).position(|byte| *byte == b'\n') {
+                Some(newline) if newline > MAX_LINE_BYTES => return Ok(true),
+                Some(newline) => CHUNK_BYTES + newline + 1,
+                None if rest.len() > CHUNK_BYTES + MAX_LINE_BYTES => return Ok(true),
+                None => rest.len(),
+            };
+            if self.regex.is_match(&rest[..end]) {
+                return Ok(true);
+            }
+            rest = &rest[end..];
+        }
+        Ok(false)
     }
 
     /// How many lines to look at before asking again whether somebody waits; at least one.

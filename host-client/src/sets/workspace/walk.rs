@@ -99,7 +99,8 @@ impl<'a> Walk<'a> {
         ControlFlow::Continue(())
     }
 
-    /// What a folder holds that may be seen and is not ignored, sorted so that going down gives the order of whole paths.
+    /// What a folder holds that may be seen and is not ignored, sorted so that going down gives the order of whole
+    /// paths.
     fn list(&mut self, folder: &Dir, path: &RelPath) -> Result<Vec<(String, Kind)>, Failure> {
         let Ok(entries) = folder.entries() else {
             self.skipped += 1;

@@ -1,9 +1,11 @@
 //! Writes what was planned: all of it or nothing.
 //!
-//! New contents are first written beside their places under names of their own (`.….patch-tmp`). Then each is put in its place
-//! by a rename that takes the old file out in the same moment; what was taken out is looked at, and is put back if it is not the
-//! file that the patch was worked out for. If anything fails, all that was done is undone, newest first. Should the machine stop
-//! in between, some files are new and others old, each of them whole, and `.….patch-tmp` files are left that hold the others.
+//! New contents are first written beside their places under names of their own (`.….patch-tmp`). Then each is put in
+//! its place by a rename that takes the old file out in the same moment; what was taken out is looked at, and is put
+//! back if it is not the file that the patch was worked out for. If anything fails, all that was done is undone, newest
+//! first. Should the machine stop in between, some files are new and others old, each of them whole, and `.….patch-tmp`
+//! files are left that hold the others. A file's mode is kept, and its owner where this process may; other attributes,
+//! and hard links to it, are not.
 
 use std::io::{self, Write};
 
@@ -32,8 +34,8 @@ enum Undo {
     Written { folder: Dir, name: String, identity: Identity },
     /// A file was moved out of its place.
     Taken { folder: Dir, name: String, aside: String },
-    /// Two files changed places.
-    Exchanged { folder: Dir, name: String, aside: String },
+    /// Two files changed places; this one came.
+    Exchanged { folder: Dir, name: String, aside: String, identity: Identity },
 }
 
 /// New content that waits beside its place.
@@ -154,12 +156,13 @@ impl Transaction {
 
     /// Puts new content in the place of a file, in one moment where the file system can.
     fn replace(&mut self, old: &Old, staged: &Staged) -> Result<(), Failure> {
-        let Staged { folder, temporary, name, path, .. } = staged;
+        let Staged { folder, temporary, name, path, identity } = staged;
         let failed = |error| Failure::io(path.as_str(), "written", error);
         let undo_folder = folder.try_clone().map_err(failed)?;
         match rustix::fs::renameat_with(folder, temporary.as_str(), folder, name.as_str(), RenameFlags::EXCHANGE) {
             Ok(()) => {
-                let undo = Undo::Exchanged { folder: undo_folder, name: name.clone(), aside: temporary.clone() };
+                let (name, aside, identity) = (name.clone(), temporary.clone(), *identity);
+                let undo = Undo::Exchanged { folder: undo_folder, name, aside, identity };
                 self.undo.push((undo, path.clone()));
                 check_taken(folder, temporary, old)
             }
@@ -208,7 +211,10 @@ impl Undo {
                 _ => Ok(()),
             },
             Self::Taken { folder, name, aside } => move_new(&folder, &aside, &name),
-            Self::Exchanged { folder, name, aside } => {
+            Self::Exchanged { folder, name, aside, identity } => {
+                if !identity.is_same_file(Identity::of(&folder.symlink_metadata(&name)?)) {
+                    return Err(io::Error::other(format!("somebody else replaced it; its old content is in {aside}")));
+                }
                 Ok(rustix::fs::renameat_with(&folder, aside.as_str(), &folder, name.as_str(), RenameFlags::EXCHANGE)?)
             }
         }
@@ -231,7 +237,8 @@ fn move_new(folder: &Dir, from: &str, to: &str) -> io::Result<()> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {
             folder.hard_link(from, folder, to)?;
-            folder.remove_file(from)
+            // Both or one: where the old name cannot go, the new one does not stay.
+            folder.remove_file(from).inspect_err(|_| drop(folder.remove_file(to)))
         }
         done => Ok(done?),
     }
@@ -242,7 +249,8 @@ fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// Gives a file the mode and, where that is allowed, the owner of the one before. It never becomes one that runs as its owner.
+/// Gives a file the mode and, where that is allowed, the owner of the one before. It never becomes one that runs as its
+/// owner.
 fn keep_mode(file: &File, before: &cap_std::fs::Metadata) -> io::Result<()> {
     use cap_std::fs::MetadataExt;
     let now = file.metadata()?;

@@ -58,6 +58,8 @@ struct Reader<'a> {
     lines: Vec<&'a str>,
     at: usize,
     hunks: usize,
+    /// An envelope names its files in lines of its own, and has no `--- ` and `+++ `.
+    is_envelope: bool,
     /// Whether the hunk's old and new lines came to a last one, which has no newline.
     ended: (bool, bool),
 }
@@ -70,7 +72,7 @@ impl<'a> Reader<'a> {
         if lines.iter().find(|line| !line.trim().is_empty()).is_some_and(|line| line.ends_with('\r')) {
             lines.iter_mut().for_each(|line| *line = line.strip_suffix('\r').unwrap_or(line));
         }
-        Self { lines, at: 0, hunks: 0, ended: (false, false) }
+        Self { lines, at: 0, hunks: 0, is_envelope: false, ended: (false, false) }
     }
 
     fn peek(&self) -> Option<&'a str> {
@@ -109,7 +111,9 @@ impl<'a> Reader<'a> {
     /// Whether a `--- ` line starts a file, rather than takes the line `-- …` away.
     fn is_at_file(&self) -> bool {
         let next = self.lines.get(self.at + 1);
-        self.peek().is_some_and(|line| line.starts_with("--- ")) && next.is_some_and(|line| line.starts_with("+++ "))
+        !self.is_envelope
+            && self.peek().is_some_and(|line| line.starts_with("--- "))
+            && next.is_some_and(|line| line.starts_with("+++ "))
     }
 
     fn is_at_body(&self) -> bool {
@@ -141,7 +145,11 @@ impl<'a> Reader<'a> {
             if counts.is_some() {
                 return self.expected("the lines of the hunk");
             }
-            if header.trim_start().starts_with(['-', '+']) {
+            if header
+                .trim_start()
+                .strip_prefix('-')
+                .is_some_and(|rest| rest.starts_with(|char: char| char.is_ascii_digit()))
+            {
                 let Some(ranges) = ranges(header) else { return self.expected("`@@ -1,2 +3,4 @@`, or `@@` alone") };
                 let ((at, old), new) = ranges;
                 // Of an empty range, the line before is named.

@@ -16,7 +16,7 @@ use crate::sets::workspace::root::{Root, Spot, open_file};
 use crate::sets::workspace::tool::Cancel;
 
 /// The largest file that is patched, before or after, in bytes.
-const MAX_FILE_BYTES: usize = 16 << 20;
+const MAX_FILE_BYTES: usize = 4 << 20;
 /// How many bytes one patch may write.
 const MAX_WRITTEN_BYTES: usize = 64 << 20;
 

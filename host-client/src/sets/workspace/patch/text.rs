@@ -189,7 +189,8 @@ fn usual_end(file: &[Line<'_>]) -> End {
     if count(End::CrLf) > count(End::Lf) { End::CrLf } else { End::Lf }
 }
 
-/// Finds where a hunk belongs: where its header says, if its lines are there; otherwise in the one place where they are.
+/// Finds where a hunk belongs: where its header says, if its lines are there; otherwise in the one place where they
+/// are.
 fn locate(
     hunk: &Hunk<'_>,
     old: &[Line<'_>],

@@ -137,6 +137,26 @@ async fn grep_finds_lines_with_what_is_around_them() {
     assert_eq!(found["files_searched"], 0);
 }
 
+/// Files are first searched in pieces, which must find all that is found line by line.
+#[tokio::test]
+async fn grep_finds_a_line_wherever_it_is_and_however_it_is_asked_for() {
+    let workspace = Workspace::new();
+    for (number, before) in [0, 1, 1637, 1638, 1639, 1640, 5000].into_iter().enumerate() {
+        let end = ["\n", "\r\n", ""][number % 3];
+        workspace.write(&number.to_string(), format!("{}needle x{end}", "some text\n".repeat(before)));
+    }
+    let workspace = &workspace;
+    let count = |pattern: &'static str| async move {
+        workspace.call("grep", json!({"pattern": pattern})).await.unwrap()["matches"].as_array().unwrap().len()
+    };
+    for pattern in ["needle", "^needle x$", r"\Aneedle", r"x\z", "(?-m)^needle", "(?i)NEEDLE", r"\bx\b", r"needle\s"] {
+        assert_eq!(count(pattern).await, 7, "{pattern}");
+    }
+    assert_eq!(count(r"text\s+needle").await, 0);
+    workspace.write("long", format!("{}\nneedle x\n", "y".repeat(100_000)));
+    assert_eq!(count("needle").await, 8);
+}
+
 #[tokio::test]
 async fn grep_is_bounded_whatever_the_expression_and_the_files() {
     let workspace = Workspace::new();

@@ -189,7 +189,7 @@ async fn what_is_no_patch_is_told_where_and_what_is_expected() {
         (&update("f", "@@\n"), "at line 4 of the patch, expected lines that begin with"),
         (&update("f", "@@ -1,2 +1 @@\n-a\n+b\n"), "has 1 old and 1 new lines, where its header says 2 and 1"),
         (&update("f", "@@ -1 +1 @@\n-a\n+b\n+c\n"), "has 1 old and 2 new lines, where its header says 1 and 1"),
-        (&update("f", "@@ -x +y @@\n-a\n"), "expected `@@ -1,2 +3,4 @@`, or `@@` alone"),
+        (&update("f", "@@ -1 +y @@\n-a\n"), "expected `@@ -1,2 +3,4 @@`, or `@@` alone"),
         (&update("f", "@@ -1 +99999999999999999999999 @@\n-a\n"), "expected `@@ -1,2 +3,4 @@`"),
         (&update("f", "@@\n-a\n+b\nrubbish\n"), "at line 6 of the patch"),
         ("--- \"a/f\\303\"\n+++ \"b/f\"\n@@\n-a\n", "a path without quotes"),
@@ -212,7 +212,7 @@ async fn what_is_no_patch_is_told_where_and_what_is_expected() {
         ("*** Begin Patch\n*** Delete File: f\n*** End Patch\nmore", "nothing after `*** End Patch`"),
         (&update("bin", "@@\n-a\n"), "not UTF-8 text"),
         ("--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-other\n", "does not hold exactly what the patch deletes"),
-        (&"x".repeat((4 << 20) + 1), "at most 4194304 are taken"),
+        (&"x".repeat((2 << 20) + 1), "at most 2097152 are taken"),
     ] {
         let before = workspace.snapshot();
         let error = workspace.patch_error(patch).await;
@@ -254,13 +254,19 @@ async fn modes_and_line_ends_are_kept() {
     check("a\n", "@@ -1 +0,0 @@\n-a\n", "").await;
     // A line that looks like a header.
     check("-- a\n++ b\n", "@@ -1,2 +1,1 @@\n--- a\n-++ b\n+x\n", "x\n").await;
+    check("- a\nx\n", "@@ - a\n-x\n+y\n", "- a\ny\n").await;
     // A patch that was converted as a whole.
     workspace.write("f", "a\nb\n");
     workspace.patch("--- a/f\r\n+++ b/f\r\n@@ -1,2 +1,2 @@\r\n a\r\n-b\r\n+c\r\n").await.unwrap();
     assert_eq!(workspace.text("f"), "a\nc\n");
 
+    // Neither are these headers, in an envelope.
+    workspace.write("f", "-- a\n");
+    workspace.patch("*** Begin Patch\n*** Update File: f\n@@\n--- a\n+++ b\n*** End Patch").await.unwrap();
+    assert_eq!(workspace.text("f"), "++ b\n");
+
     fs::set_permissions(workspace.path("f"), fs::Permissions::from_mode(0o4751)).unwrap();
-    workspace.patch(&update("f", "@@\n-c\n+d\n")).await.unwrap();
+    workspace.patch(&update("f", "@@\n-++ b\n+d\n")).await.unwrap();
     assert_eq!(fs::metadata(workspace.path("f")).unwrap().mode() & 0o7777, 0o751);
 }
 
@@ -413,9 +419,10 @@ proptest! {
         old in text(),
         lines in prop::collection::vec(
             prop_oneof![
-                Just("--- a/f"), Just("+++ b/f"), Just("@@"), Just("@@ -1,2 +1,2 @@"), Just("@@ -0,0 +1 @@"), Just(" a"), Just("-a"),
-                Just("+b"), Just(""), Just("\\ No newline"), Just("*** Begin Patch"), Just("*** Update File: f"), Just("*** End Patch"),
-                Just("@@ a"), Just("*** End of File"), Just("diff --git a/f b/f"), Just("-é"), Just("*** Move to: g"), Just("\r"),
+                Just("--- a/f"), Just("+++ b/f"), Just("@@"), Just("@@ -1,2 +1,2 @@"), Just("@@ -0,0 +1 @@"),
+                Just(" a"), Just("-a"), Just("+b"), Just(""), Just("\\ No newline"), Just("*** Begin Patch"), Just("*** Update File: f"),
+                Just("*** End Patch"), Just("@@ a"), Just("*** End of File"), Just("diff --git a/f b/f"), Just("-é"),
+                Just("*** Move to: g"), Just("\r"),
             ],
             0..30,
         ),

@@ -4,6 +4,7 @@ use super::super::PatchError;
 use super::{Change, Reader, check_files};
 
 pub(super) fn parse<'a>(reader: &mut Reader<'a>) -> Result<Vec<Change<'a>>, PatchError> {
+    reader.is_envelope = true;
     reader.next();
     let mut changes = Vec::new();
     loop {
