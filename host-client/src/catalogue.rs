@@ -45,7 +45,7 @@ impl Tools {
 }
 
 /// The start of a description, in one line.
-pub(crate) fn first_line(text: &str) -> String {
+pub fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let short = &line[..line.floor_char_boundary(MAX_LINE_BYTES)];
     if short.len() < line.len() { format!("{short}…") } else { short.to_owned() }

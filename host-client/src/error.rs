@@ -61,6 +61,14 @@ pub enum Error {
         /// Why not.
         reason: crate::openapi::Unusable,
     },
+    /// A ready set of tools cannot be used as it was set up.
+    #[error("{set} cannot be used: {reason}")]
+    ToolSet {
+        /// Which one.
+        set: String,
+        /// Why not.
+        reason: String,
+    },
     /// The execution ended with an error.
     #[error(transparent)]
     Execution(#[from] Box<ExecutionError>),

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host_client::audit::Redaction;
-use host_client::sets::http::{HttpSet, RemoteAccess};
+use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
     Audit, AuditConfig, Client, ClientConfig, Error, Host, LocalRelay, McpConfig, McpServers, Mount, OpenApi, Policy,
-    ServerState, TerminalApprover, Tools,
+    RemoteAccess, ServerState, TerminalApprover, Tools,
 };
 
 use crate::args::{HostArgs, RelayArgs};
@@ -40,13 +40,14 @@ impl Setup {
             mounts.push(HttpSet::new(access).mount(&tools, "http")?);
         }
         for named in &args.openapi {
-            let (name, document) =
-                named.split_once('=').ok_or_else(|| Failure::usage(format!("{named:?} is not NAME=FILE or NAME=URL")))?;
+            let (name, document) = named
+                .split_once('=')
+                .ok_or_else(|| Failure::usage(format!("{named:?} is not NAME=FILE or NAME=URL")))?;
             let is_address = document.starts_with("https://") || document.starts_with("http://");
             let document = if is_address { OpenApi::from_url(document) } else { OpenApi::from_file(document) };
             let mounted = document.mount(&tools, name).await?;
             for left_out in &mounted.left_out {
-                tracing::warn!("{name}: {left_out}");
+                tracing::warn!("{name}: {} is left out: {}", left_out.operation, left_out.reason);
             }
             mounts.push(mounted.mount);
         }

@@ -1,0 +1,269 @@
+//! Writes what was planned: all of it or nothing.
+//!
+//! New contents are first written beside their places under names of their own (`.….patch-tmp`). Then each is put in
+//! its place by a rename that takes the old file out in the same moment; what was taken out is looked at, and is put
+//! back if it is not the file that the patch was worked out for. If anything fails, all that was done is undone, newest
+//! first. Should the machine stop in between, some files are new and others old, each of them whole, and `.….patch-tmp`
+//! files are left that hold the others. A file's mode is kept, and its owner where this process may; other attributes,
+//! and hard links to it, are not.
+
+use std::io::{self, Write};
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
+use super::plan::{Identity, Like, New, Old, Step};
+use crate::sets::workspace::failure::Failure;
+use crate::sets::workspace::path::RelPath;
+use crate::sets::workspace::root::Spot;
+use crate::sets::workspace::tool::Cancel;
+
+/// What was done so far, and how it is undone.
+#[derive(Default)]
+struct Transaction {
+    undo: Vec<(Undo, RelPath)>,
+}
+
+/// One thing done, in one folder.
+enum Undo {
+    /// A folder was made.
+    Made { folder: Dir, name: String },
+    /// A file was written beside its place, or put into it: this one, so that no other is removed.
+    Written { folder: Dir, name: String, identity: Identity },
+    /// A file was moved out of its place.
+    Taken { folder: Dir, name: String, aside: String },
+    /// Two files changed places; this one came.
+    Exchanged { folder: Dir, name: String, aside: String, identity: Identity },
+}
+
+/// New content that waits beside its place.
+struct Staged {
+    folder: Dir,
+    temporary: String,
+    name: String,
+    path: RelPath,
+    identity: Identity,
+}
+
+/// Carries out the steps. Cancelled only before the first file is in its place.
+pub(super) fn commit(steps: Vec<Step>, cancel: &Cancel) -> Result<(), Failure> {
+    let mut transaction = Transaction::default();
+    match transaction.run(steps, cancel) {
+        Ok(()) => {
+            transaction.finish();
+            Ok(())
+        }
+        Err(failure) => Err(transaction.roll_back(failure)),
+    }
+}
+
+impl Transaction {
+    fn run(&mut self, steps: Vec<Step>, cancel: &Cancel) -> Result<(), Failure> {
+        let mut ready = Vec::with_capacity(steps.len());
+        for Step { old, new, .. } in steps {
+            cancel.check()?;
+            let staged = new.map(|new| self.stage(new, old.as_ref())).transpose()?;
+            ready.push((old, staged));
+        }
+        cancel.check()?;
+        for (old, staged) in ready {
+            match (old, staged) {
+                (Some(old), Some(staged)) if old.spot.path == staged.path => self.replace(&old, &staged)?,
+                (old, staged) => {
+                    if let Some(staged) = staged {
+                        self.put(&staged)?;
+                    }
+                    if let Some(old) = old {
+                        self.take(&old)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes new content beside its place.
+    fn stage(&mut self, new: New, old: Option<&Old>) -> Result<Staged, Failure> {
+        let New { spot, text, like } = new;
+        let Some(spot) = spot.as_ref().or(old.map(|old| &old.spot)) else { return Err(Failure::Cancelled) };
+        let path = spot.path.clone();
+        let failed = |error| Failure::io(path.as_str(), "written", error);
+        let folder = self.make_folders(spot)?;
+        let temporary = random_name().map_err(failed)?;
+        let mode = if matches!(like, Like::Fresh { is_executable: true }) { 0o777 } else { 0o666 };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
+        let mut file = folder.open_with(&temporary, &options).map_err(failed)?;
+        let made = Identity::of(&file.metadata().map_err(failed)?);
+        let undo =
+            Undo::Written { folder: folder.try_clone().map_err(failed)?, name: temporary.clone(), identity: made };
+        self.undo.push((undo, path.clone()));
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        if let Like::Before(before) = &like {
+            keep_mode(&file, before).map_err(failed)?;
+        }
+        file.sync_all().map_err(failed)?;
+        let identity = Identity::of(&file.metadata().map_err(failed)?);
+        Ok(Staged { folder, temporary, name: spot.name.clone(), path, identity })
+    }
+
+    fn make_folders(&mut self, spot: &Spot) -> Result<Dir, Failure> {
+        let failed = |error| Failure::io(spot.path.as_str(), "created", error);
+        let mut folder = spot.folder.try_clone().map_err(failed)?;
+        for name in &spot.missing {
+            match folder.create_dir(name) {
+                Ok(()) => {
+                    let undo = Undo::Made { folder: folder.try_clone().map_err(failed)?, name: name.clone() };
+                    self.undo.push((undo, spot.path.clone()));
+                }
+                // Made for another file of the same patch.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+            folder = folder.open_dir_nofollow(name).map_err(failed)?;
+        }
+        Ok(folder)
+    }
+
+    /// Puts new content where nothing is.
+    fn put(&mut self, staged: &Staged) -> Result<(), Failure> {
+        let failed = |error| Failure::io(staged.path.as_str(), "created", error);
+        let folder = staged.folder.try_clone().map_err(failed)?;
+        match move_new(&staged.folder, &staged.temporary, &staged.name) {
+            Ok(()) => {
+                let undo = Undo::Written { folder, name: staged.name.clone(), identity: staged.identity };
+                self.undo.push((undo, staged.path.clone()));
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(changed(&staged.path)),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Moves a file out of its place, and makes sure that it was the right one.
+    fn take(&mut self, old: &Old) -> Result<(), Failure> {
+        let Spot { folder, name, path, .. } = &old.spot;
+        let failed = |error| Failure::io(path.as_str(), "deleted", error);
+        let aside = random_name().map_err(failed)?;
+        let undo =
+            Undo::Taken { folder: folder.try_clone().map_err(failed)?, name: name.clone(), aside: aside.clone() };
+        move_new(folder, name, &aside).map_err(failed)?;
+        self.undo.push((undo, path.clone()));
+        check_taken(folder, &aside, old)
+    }
+
+    /// Puts new content in the place of a file, in one moment where the file system can.
+    fn replace(&mut self, old: &Old, staged: &Staged) -> Result<(), Failure> {
+        let Staged { folder, temporary, name, path, identity } = staged;
+        let failed = |error| Failure::io(path.as_str(), "written", error);
+        let undo_folder = folder.try_clone().map_err(failed)?;
+        match rustix::fs::renameat_with(folder, temporary.as_str(), folder, name.as_str(), RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                let (name, aside, identity) = (name.clone(), temporary.clone(), *identity);
+                let undo = Undo::Exchanged { folder: undo_folder, name, aside, identity };
+                self.undo.push((undo, path.clone()));
+                check_taken(folder, temporary, old)
+            }
+            Err(errno) if is_unsupported(errno) => {
+                self.take(old)?;
+                self.put(staged)
+            }
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
+    /// Removes what was set aside. What cannot be removed is only left over.
+    fn finish(self) {
+        for (undo, path) in self.undo {
+            if let Undo::Taken { folder, aside, .. } | Undo::Exchanged { folder, aside, .. } = undo
+                && let Err(error) = folder.remove_file(&aside)
+            {
+                tracing::warn!(path = path.as_str(), %error, "the old content of a patched file could not be removed");
+            }
+        }
+    }
+
+    /// Undoes everything, newest first.
+    fn roll_back(self, cause: Failure) -> Failure {
+        let mut left = Vec::new();
+        for (undo, path) in self.undo.into_iter().rev() {
+            if let Err(error) = undo.undo() {
+                left.push(format!("{} ({error})", path.as_str()));
+            }
+        }
+        if left.is_empty() { cause } else { Failure::HalfApplied { cause: Box::new(cause), left: left.join(", ") } }
+    }
+}
+
+impl Undo {
+    fn undo(self) -> io::Result<()> {
+        match self {
+            // Somebody else may have put something there.
+            Self::Made { folder, name } => match folder.remove_dir(&name) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                done => done,
+            },
+            Self::Written { folder, name, identity } => match folder.symlink_metadata(&name) {
+                Ok(found) if identity.is_same_file(Identity::of(&found)) => folder.remove_file(&name),
+                // It was moved on, and is removed from there.
+                _ => Ok(()),
+            },
+            Self::Taken { folder, name, aside } => move_new(&folder, &aside, &name),
+            Self::Exchanged { folder, name, aside, identity } => {
+                if !identity.is_same_file(Identity::of(&folder.symlink_metadata(&name)?)) {
+                    return Err(io::Error::other(format!("somebody else replaced it; its old content is in {aside}")));
+                }
+                Ok(rustix::fs::renameat_with(&folder, aside.as_str(), &folder, name.as_str(), RenameFlags::EXCHANGE)?)
+            }
+        }
+    }
+}
+
+/// Whether what was taken out is the file that the patch was worked out for.
+fn check_taken(folder: &Dir, aside: &str, old: &Old) -> Result<(), Failure> {
+    let taken =
+        folder.symlink_metadata(aside).map_err(|error| Failure::io(old.spot.path.as_str(), "looked at", error))?;
+    if Identity::of(&taken) == old.identity { Ok(()) } else { Err(changed(&old.spot.path)) }
+}
+
+fn changed(path: &RelPath) -> Failure {
+    Failure::Changed { path: path.as_str().to_owned() }
+}
+
+/// Renames within a folder, never over something. Both are single names, so the folder is not left.
+fn move_new(folder: &Dir, from: &str, to: &str) -> io::Result<()> {
+    match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        Err(errno) if is_unsupported(errno) => {
+            folder.hard_link(from, folder, to)?;
+            // Both or one: where the old name cannot go, the new one does not stay.
+            folder.remove_file(from).inspect_err(|_| drop(folder.remove_file(to)))
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Some file systems know no other rename than the plain one.
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
+/// Gives a file the mode and, where that is allowed, the owner of the one before. It never becomes one that runs as its
+/// owner.
+fn keep_mode(file: &File, before: &cap_std::fs::Metadata) -> io::Result<()> {
+    use cap_std::fs::MetadataExt;
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
+        let (uid, gid) = (rustix::fs::Uid::from_raw(before.uid()), rustix::fs::Gid::from_raw(before.gid()));
+        // Only root may; others get a file of their own, as with any editor.
+        let _ = rustix::fs::fchown(file, Some(uid), Some(gid));
+    }
+    file.set_permissions(Permissions::from_mode(before.mode() & 0o777))
+}
+
+fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!(".{:016x}.patch-tmp", u64::from_ne_bytes(bytes)))
+}

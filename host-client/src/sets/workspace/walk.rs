@@ -1,0 +1,183 @@
+//! Walks folders in the order of their paths, by open folders and never through a link, as `.gitignore` files say.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use cap_fs_ext::DirExt;
+use cap_std::fs::Dir;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::failure::Failure;
+use super::path::{MAX_DEPTH, RelPath};
+use super::root::{Kind, Place, Root, kind_of, open_file};
+use super::tool::Cancel;
+
+/// How many entries one walk looks at.
+const MAX_VISITED: usize = 200_000;
+/// The largest `.gitignore` that is honoured, in bytes.
+const MAX_GITIGNORE_BYTES: u64 = 64 << 10;
+
+/// One walk, and how it went.
+pub(super) struct Walk<'a> {
+    root: &'a Root,
+    cancel: &'a Cancel,
+    with_ignored: bool,
+    /// The rules on the way down, each with the folder it is about.
+    rules: Vec<(RelPath, Gitignore)>,
+    left: usize,
+    /// What could not be looked at: no permission, too deep, a name that is not UTF-8 or has control characters.
+    pub(super) skipped: u64,
+    /// There was more than one walk looks at.
+    pub(super) cut: bool,
+}
+
+/// A plain file.
+pub(super) struct Found<'a> {
+    pub(super) folder: &'a Dir,
+    pub(super) name: &'a str,
+    pub(super) path: RelPath,
+}
+
+/// What a walk calls for what it finds; `Break` ends it.
+type Visit<'v> = &'v mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, Failure>;
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(root: &'a Root, cancel: &'a Cancel, with_ignored: bool) -> Self {
+        Self { root, cancel, with_ignored, rules: Vec::new(), left: MAX_VISITED, skipped: 0, cut: false }
+    }
+
+    /// Visits every plain file below a place, in the order of their paths; or the place itself, if it is a file.
+    pub(super) fn files(&mut self, start: &Place, visit: Visit<'_>) -> Result<(), Failure> {
+        if start.is_file()? {
+            let found = Found { folder: &start.folder, name: &start.name, path: start.path.clone() };
+            return visit(&found).map(drop);
+        }
+        let folder = start.open_folder()?;
+        self.rules_above(&start.path)?;
+        self.folder(&folder, &start.path, 0, visit).map(drop)
+    }
+
+    /// The entries of one folder, in the order of their paths.
+    pub(super) fn entries(&mut self, start: &Place) -> Result<Vec<(String, Kind)>, Failure> {
+        let folder = start.open_folder()?;
+        self.rules_above(&start.path)?;
+        self.read_rules(&folder, &start.path);
+        self.list(&folder, &start.path)
+    }
+
+    fn folder(
+        &mut self,
+        folder: &Dir,
+        path: &RelPath,
+        depth: usize,
+        visit: Visit<'_>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        let rules = self.rules.len();
+        self.read_rules(folder, path);
+        for (name, kind) in self.list(folder, path)? {
+            self.cancel.check()?;
+            let path = path.join(&name);
+            let flow = match kind {
+                Kind::File => visit(&Found { folder, name: &name, path })?,
+                Kind::Folder if depth < MAX_DEPTH => match folder.open_dir_nofollow(&name) {
+                    Ok(below) => self.folder(&below, &path, depth + 1, visit)?,
+                    Err(_) => self.skip(),
+                },
+                Kind::Folder => self.skip(),
+                Kind::Link | Kind::Special => ControlFlow::Continue(()),
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        self.rules.truncate(rules);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn skip(&mut self) -> ControlFlow<()> {
+        self.skipped += 1;
+        ControlFlow::Continue(())
+    }
+
+    /// What a folder holds that may be seen and is not ignored, sorted so that going down gives the order of whole
+    /// paths.
+    fn list(&mut self, folder: &Dir, path: &RelPath) -> Result<Vec<(String, Kind)>, Failure> {
+        let Ok(entries) = folder.entries() else {
+            self.skipped += 1;
+            return Ok(Vec::new());
+        };
+        let mut listed = Vec::new();
+        for entry in entries {
+            self.cancel.check()?;
+            let Some(left) = self.left.checked_sub(1) else {
+                self.cut = true;
+                break;
+            };
+            self.left = left;
+            let named = entry.and_then(|entry| Ok((entry.file_name(), entry.file_type()?)));
+            let Some((name, kind)) =
+                named.ok().and_then(|(name, kind)| Some((name.into_string().ok()?, kind_of(kind))))
+            else {
+                self.skipped += 1;
+                continue;
+            };
+            if name.contains(char::is_control) {
+                self.skipped += 1;
+                continue;
+            }
+            let path = path.join(&name);
+            if self.root.is_visible(&path) && (self.with_ignored || !self.is_ignored(&path, kind)) {
+                listed.push((name, kind));
+            }
+        }
+        let key = |(name, kind): &(String, Kind)| {
+            let slash = if *kind == Kind::Folder { "/" } else { "" };
+            format!("{name}{slash}")
+        };
+        listed.sort_by_cached_key(key);
+        Ok(listed)
+    }
+
+    /// The last rule that fits decides, those of the nearest folder first.
+    fn is_ignored(&self, path: &RelPath, kind: Kind) -> bool {
+        let is_folder = kind == Kind::Folder;
+        let mut decisions =
+            self.rules.iter().rev().map(|(folder, rules)| rules.matched(path.seen_from(folder), is_folder));
+        decisions.find(|decision| !decision.is_none()).is_some_and(|decision| decision.is_ignore())
+    }
+
+    /// Reads the rules of the folders above one.
+    fn rules_above(&mut self, path: &RelPath) -> Result<(), Failure> {
+        let mut above = RelPath::parse(".")?;
+        let mut folder = self.root.dir.try_clone().map_err(|error| Failure::io(".", "opened", error))?;
+        for name in path.names() {
+            self.read_rules(&folder, &above);
+            above = above.join(name);
+            folder = folder.open_dir_nofollow(name).map_err(|error| Failure::io(above.as_str(), "opened", error))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a folder's own rules, if it has any. Lines that are no rules are passed over, as Git does.
+    fn read_rules(&mut self, folder: &Dir, path: &RelPath) {
+        let file = path.join(".gitignore");
+        if self.with_ignored || !folder.symlink_metadata(".gitignore").is_ok_and(|found| found.is_file()) {
+            return;
+        }
+        let text = open_file(folder, ".gitignore", &file).ok().and_then(|(file, _)| {
+            let mut text = Vec::new();
+            let read = file.take(MAX_GITIGNORE_BYTES + 1).read_to_end(&mut text).ok()?;
+            (read as u64 <= MAX_GITIGNORE_BYTES).then_some(text)
+        });
+        let mut builder = GitignoreBuilder::new("");
+        for line in String::from_utf8_lossy(&text.unwrap_or_default()).lines() {
+            // A line that is no glob ignores nothing.
+            let _ = builder.add_line(None, line);
+        }
+        match builder.build() {
+            Ok(rules) if !rules.is_empty() => self.rules.push((path.clone(), rules)),
+            Ok(_) => {}
+            Err(_) => self.skipped += 1,
+        }
+    }
+}
