@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use host_client::{Client, ClientConfig, ExecuteRequest, Tools};
+use host_client::{Client, ClientConfig, ExecuteRequest, Host, Policy, Tools};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
 use serde_json::Value;
@@ -25,6 +25,7 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) async fn start(tools: &Tools) -> Self {
+        let host = Host::new(tools.clone()).policy(Policy::new().allow(["*"]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
         let accepted = async {
@@ -36,8 +37,7 @@ impl Relay {
             send(&mut socket, 1, Payload::Welcome(welcome)).await;
             socket
         };
-        let (client, mut socket) =
-            within(async { tokio::join!(Client::connect(config, tools.clone()), accepted) }).await;
+        let (client, mut socket) = within(async { tokio::join!(Client::connect(config, host), accepted) }).await;
         let client = client.unwrap();
         let execution = client.execute(ExecuteRequest::new("return 1")).await.unwrap();
         let id = match receive(&mut socket).await {
@@ -62,6 +62,7 @@ impl Relay {
             arguments: arguments.to_string().into_bytes().into(),
             execution_id: self.execution.clone(),
             remaining_ms: remaining.as_millis().try_into().unwrap(),
+            ..Default::default()
         }))
         .await;
         id

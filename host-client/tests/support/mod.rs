@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use futures_util::{SinkExt, StreamExt};
-use host_client::{Client, ClientConfig, ExecuteRequest, Tools};
+use host_client::{Client, ClientConfig, ExecuteRequest, Host, Policy, Tools};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl Caller {
         let config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
         let tools = tools.clone();
         let host = tokio::spawn(async move {
-            let client = Client::connect(config, tools).await.unwrap();
+            let client = Client::connect(config, Host::new(tools).policy(Policy::new().allow(["*"]))).await.unwrap();
             // It ends with the test, which is no success.
             drop(client.run(ExecuteRequest::new("the test")).await);
         });
@@ -74,6 +74,7 @@ impl Caller {
             arguments: arguments.to_string().into_bytes().into(),
             execution_id: self.execution.clone(),
             remaining_ms: time.as_millis().try_into().unwrap(),
+            ..Default::default()
         };
         self.send(Payload::ToolCall(call)).await;
         loop {
