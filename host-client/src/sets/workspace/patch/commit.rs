@@ -267,3 +267,94 @@ fn random_name() -> io::Result<String> {
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!(".{:016x}.patch-tmp", u64::from_ne_bytes(bytes)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::{parse, plan};
+    use super::*;
+    use crate::sets::workspace::WorkspaceSet;
+
+    const PATCH: &str = "*** Begin Patch\n*** Add File: new/a\n+a\n*** Update File: b\n@@\n-b\n+B\n*** Delete File: c\n\
+                         *** Update File: d\n@@\n-d\n+D\n*** End Patch";
+
+    /// Plans a patch, lets somebody else do something, and commits it. Gives what there is then.
+    fn commit_after(meanwhile: impl FnOnce(&Path)) -> (Result<(), Failure>, Vec<(String, String)>) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b", "c", "d"] {
+            fs::write(folder.path().join(name), format!("{name}\n")).unwrap();
+        }
+        let set = WorkspaceSet::open(folder.path()).unwrap().writable(["**"]).unwrap();
+        let root = set.allow_create(true).allow_delete(true).root;
+        let cancel = Cancel::default();
+        let steps = plan::plan(&root, &parse::parse(PATCH).unwrap(), &cancel).unwrap();
+        meanwhile(folder.path());
+        let done = commit(steps, &cancel);
+        let mut found: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let text = if path.is_dir() { "a folder".into() } else { fs::read_to_string(&path).unwrap() };
+                (path.file_name().unwrap().to_str().unwrap().to_owned(), text)
+            })
+            .collect();
+        found.sort();
+        (done, found)
+    }
+
+    fn files<const N: usize>(files: [(&str, &str); N]) -> Vec<(String, String)> {
+        files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec()
+    }
+
+    #[test]
+    fn what_was_planned_is_done_and_leaves_nothing_else() {
+        let (done, found) = commit_after(|_| {});
+        done.unwrap();
+        assert_eq!(found, files([("b", "B\n"), ("d", "D\n"), ("new", "a folder")]));
+    }
+
+    #[test]
+    fn what_somebody_else_did_meanwhile_stays_and_nothing_is_patched() {
+        let (done, found) = commit_after(|folder| fs::write(folder.join("d"), "theirs\n").unwrap());
+        assert!(matches!(done, Err(Failure::Changed { path }) if path == "d"));
+        assert_eq!(found, files([("b", "b\n"), ("c", "c\n"), ("d", "theirs\n")]));
+
+        let (done, found) = commit_after(|folder| fs::write(folder.join("c"), "theirs\n").unwrap());
+        assert!(matches!(done, Err(Failure::Changed { path }) if path == "c"));
+        assert_eq!(found, files([("b", "b\n"), ("c", "theirs\n"), ("d", "d\n")]));
+
+        let (done, found) = commit_after(|folder| fs::remove_file(folder.join("d")).unwrap());
+        assert!(matches!(done, Err(Failure::NotFound { path }) if path == "d"));
+        assert_eq!(found, files([("b", "b\n"), ("c", "c\n")]));
+
+        let (done, found) = commit_after(|folder| {
+            fs::create_dir(folder.join("new")).unwrap();
+            fs::write(folder.join("new/a"), "theirs\n").unwrap();
+        });
+        assert!(matches!(done, Err(Failure::Changed { path }) if path == "new/a"));
+        assert_eq!(found, files([("b", "b\n"), ("c", "c\n"), ("d", "d\n"), ("new", "a folder")]));
+    }
+
+    #[test]
+    fn a_link_that_takes_the_place_of_a_file_is_put_back_and_not_written_through() {
+        let outside = tempfile::tempdir().unwrap();
+        let secret = outside.path().join("secret");
+        for place in ["b", "c", "d"] {
+            fs::write(&secret, "outside\n").unwrap();
+            let (done, found) = commit_after(|folder| {
+                fs::remove_file(folder.join(place)).unwrap();
+                std::os::unix::fs::symlink(&secret, folder.join(place)).unwrap();
+            });
+            assert!(matches!(done, Err(Failure::Changed { path }) if path == place));
+            let text = |name| if name == place { "outside\n".to_owned() } else { format!("{name}\n") };
+            assert_eq!(found, files([("b", &text("b")), ("c", &text("c")), ("d", &text("d"))]));
+            assert_eq!(fs::read_to_string(&secret).unwrap(), "outside\n");
+        }
+        let (done, _) = commit_after(|folder| std::os::unix::fs::symlink(outside.path(), folder.join("new")).unwrap());
+        assert!(done.is_err());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    }
+}
