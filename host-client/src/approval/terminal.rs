@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, PipeReader, Read as _, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{QueueSelector, isatty, tcflush};
 use tokio::time::Instant;
@@ -15,8 +13,6 @@ use tokio::time::Instant;
 use super::{Approval, ApprovalFuture, ApprovalRequest, Approver};
 use crate::prompt::{self, Answer, Question};
 
-/// How often it is looked whether anybody still waits for the answer.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 10;
 
@@ -68,38 +64,37 @@ impl Approver for TerminalApprover {
         let Self { terminal, turn, suspend } = self.clone();
         Box::pin(async move {
             let turn = turn.lock_owned().await;
-            let given_up = GivenUp::default();
-            let seen = Arc::clone(&given_up.0);
-            // Reading a terminal blocks. The turn is held until it has ended, even where nobody waits any more.
+            let (given_up, waiting) = match io::pipe() {
+                Ok(pipe) => pipe,
+                Err(error) => return cannot_be_asked(&error),
+            };
+            // Reading a terminal blocks. The thread that does is told that nobody waits any more when `waiting` is
+            // dropped; until it has ended it keeps the turn.
             let asking = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let mut answer = Ok(Answer::No);
-                suspend(&mut || answer = ask(&terminal, &request, &seen));
+                suspend(&mut || answer = ask(&terminal, &request, &given_up));
                 answer
             });
-            match asking.await {
+            let answer = asking.await;
+            drop(waiting);
+            match answer {
                 Ok(Ok(Answer::Once)) => Approval::Once,
                 Ok(Ok(Answer::Execution)) => Approval::Execution,
                 Ok(Ok(Answer::Session)) => Approval::Session,
                 Ok(Ok(Answer::No)) => Approval::deny(),
-                Ok(Err(error)) => Approval::Deny { reason: Some(format!("the terminal could not be asked: {error}")) },
+                Ok(Err(error)) => cannot_be_asked(&error),
                 Err(_panic) => Approval::deny(),
             }
         })
     }
 }
 
-/// Tells the thread that reads when nobody waits any more.
-#[derive(Default)]
-struct GivenUp(Arc<AtomicBool>);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+fn cannot_be_asked(error: &io::Error) -> Approval {
+    Approval::Deny { reason: Some(format!("the terminal could not be asked: {error}")) }
 }
 
-fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &AtomicBool) -> io::Result<Answer> {
+fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) -> io::Result<Answer> {
     let question = Question {
         tool: request.tool.as_str(),
         effect: request.manifest.effect,
@@ -136,18 +131,18 @@ fn forget_typed(terminal: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A line that somebody types; nothing when nobody waits for it any more. One that is too long is no answer, whatever it
-/// begins with.
-fn read_line(mut terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String>> {
+/// A line that somebody types; nothing when nobody waits for it any more. One that is too long is no answer, whatever
+/// it begins with.
+fn read_line(mut terminal: &File, given_up: &PipeReader) -> io::Result<Option<String>> {
     let mut line = Vec::new();
-    while !given_up.load(Ordering::Relaxed) {
-        let mut ready = [PollFd::new(&terminal, PollFlags::IN)];
-        let timeout = Timespec::try_from(LOOK_EVERY).ok();
-        match poll(&mut ready, timeout.as_ref()) {
+    loop {
+        let mut ready = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
+        match poll(&mut ready, None) {
             // Signals are not for us, and do not answer.
-            Ok(0) | Err(Errno::INTR) => continue,
-            Ok(_) => {}
+            Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
+            Ok(_) if !ready[1].revents().is_empty() => return Ok(None),
+            Ok(_) => {}
         }
         let mut byte = [0];
         match terminal.read(&mut byte) {
@@ -164,5 +159,4 @@ fn read_line(mut terminal: &File, given_up: &AtomicBool) -> io::Result<Option<St
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
 }
