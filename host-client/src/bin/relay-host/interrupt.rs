@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
 
-/// The signals that ask this program to stop. While this exists none of them ends it by itself, and one that comes between
-/// two waits is not lost. A terminal that goes away still ends it, unless `nohup` says otherwise.
+/// The signals that ask this program to stop. While this exists none of them ends it by itself, and one that comes
+/// between two waits is not lost. A terminal that goes away still ends it, unless `nohup` says otherwise.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,

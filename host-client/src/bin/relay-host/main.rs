@@ -1,5 +1,5 @@
-//! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves the same to
-//! MCP clients.
+//! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves the
+//! same to MCP clients.
 
 mod args;
 mod audit;

@@ -1,9 +1,9 @@
-//! What a person sees while code runs: calls in flight, done, bytes, time; and, between its frames, everything else that is
-//! printed meanwhile. Where standard error is no terminal, there is nothing but the latter.
+//! What a person sees while code runs: calls in flight, done, bytes, time; and, between its frames, everything else
+//! that is printed meanwhile. Where standard error is no terminal, there is nothing but the latter.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use host_client::prompt::visible;
@@ -16,12 +16,20 @@ use crate::output::plain;
 
 /// How often the line is drawn.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
+/// How long a question may take to be closed that nobody waits for any more.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 /// How much is kept that is printed while a question is open, in bytes.
 const MAX_HELD_BYTES: usize = 256 << 10;
 
 /// The line on the terminal. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Progress(Arc<Mutex<Line>>);
+pub(crate) struct Progress(Arc<Shared>);
+
+struct Shared {
+    line: Mutex<Line>,
+    /// Told when a question is closed.
+    closed: Condvar,
+}
 
 struct Line {
     is_wanted: bool,
@@ -46,11 +54,12 @@ struct Counts {
 impl Progress {
     pub(crate) fn new() -> Self {
         let is_wanted = io::stderr().is_terminal();
-        Self(Arc::new(Mutex::new(Line { is_wanted, bar: None, shown: None, questions: 0, held: Vec::new() })))
+        let line = Line { is_wanted, bar: None, shown: None, questions: 0, held: Vec::new() };
+        Self(Arc::new(Shared { line: Mutex::new(line), closed: Condvar::new() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows nothing from here on.
@@ -66,14 +75,19 @@ impl Progress {
         line.draw();
     }
 
+    /// Shows nothing until there is something new. A question that nobody waits for any more is off the terminal after
+    /// this.
     pub(crate) fn clear(&self) {
-        let mut line = self.lock();
-        line.shown = None;
-        line.erase();
+        tokio::task::block_in_place(|| {
+            let closed = self.0.closed.wait_timeout_while(self.lock(), CLOSED_WITHIN, |line| line.questions > 0);
+            let (mut line, _) = closed.unwrap_or_else(PoisonError::into_inner);
+            line.shown = None;
+            line.erase();
+        });
     }
 
-    /// Asks something, and keeps everything else from the terminal until it is answered. Nobody waits for the answer but who
-    /// asks.
+    /// Asks something, and keeps everything else from the terminal until it is answered. Nobody waits for the answer
+    /// but who asks.
     pub(crate) fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
         {
             let mut line = self.lock();
@@ -87,12 +101,13 @@ impl Progress {
             let held = std::mem::take(&mut line.held);
             write(&held);
             line.draw();
+            self.0.closed.notify_all();
         }
         answer
     }
 
-    /// Prints to standard error without the line in between; while a question is open, after it. Whether there was room for
-    /// it.
+    /// Prints to standard error without the line in between; while a question is open, after it. Whether there was
+    /// room for it.
     pub(crate) fn print(&self, text: &[u8]) -> bool {
         let mut line = self.lock();
         if line.questions > 0 {
@@ -109,8 +124,8 @@ impl Progress {
         true
     }
 
-    /// Follows one execution to its end, and prints its output as it comes where that is wanted. Gives how many items of
-    /// output were printed: less than all where we were too slow.
+    /// Follows one execution to its end, and prints its output as it comes where that is wanted. Gives how many items
+    /// of output were printed: less than all where we were too slow.
     pub(crate) fn watch(&self, mut events: EventStream, prints: bool) -> JoinHandle<usize> {
         let progress = self.clone();
         tokio::spawn(async move {
@@ -137,15 +152,17 @@ impl Progress {
 impl Line {
     fn draw(&mut self) {
         let Some((text, since)) = self.shown.as_ref().filter(|_| self.is_wanted && self.questions == 0) else { return };
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_elapsed(since.elapsed());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(DRAWN_EVERY);
-            bar
-        });
-        bar.set_message(text.clone());
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.clone());
+            return;
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = bar.with_elapsed(since.elapsed()).with_message(text.clone());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(DRAWN_EVERY);
+        self.bar = Some(bar);
     }
 
     fn erase(&mut self) {
@@ -209,7 +226,7 @@ impl Counts {
     }
 
     fn line(&self) -> String {
-        let mut line = format!("{} calls done, {}", self.done, HumanBytes(self.bytes));
+        let mut line = format!("calls: {} done, {}", self.done, HumanBytes(self.bytes));
         if self.failed > 0 {
             line.push_str(&format!(", {} failed", self.failed));
         }

@@ -15,7 +15,8 @@ use crate::run::{execute, request};
 use crate::session::Session;
 
 const HELP: &str = "\
-Each line is a program of its own: an expression, or statements with `return`; `await mcp.call(\"server.tool\", {})` calls a tool.
+Each line is a program of its own: an expression, or statements with `return`. A tool is called so:
+  await mcp.call('server.tool', {})
 .tools lists the tools, .help shows this, .exit or Ctrl-D ends. Ctrl-C cancels what runs.";
 /// The most bytes of a list of tools.
 const MAX_TOOLS_BYTES: usize = 20_000;

@@ -31,8 +31,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on and asked
-    /// about calls. What is quick to be found wrong is looked at first.
+    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on
+    /// and asked about calls. What is quick to be found wrong is looked at first.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args, progress)?;
@@ -109,7 +109,7 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
                     note(&format!("relay-host: the MCP server {name:?}: {left_out}"));
                 }
             }
-            ServerState::Failed { reason, .. } => {
+            ServerState::Failed { reason, .. } | ServerState::Starting { after: Some(reason) } => {
                 note(&format!("relay-host: the MCP server {name:?} failed: {reason}"))
             }
             state => note(&format!("relay-host: the MCP server {name:?}: {state}")),
@@ -173,7 +173,8 @@ pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> 
     Ok(Some(config))
 }
 
-/// Connects again and again, as MCP sessions need it. A relay of one's own is started with the first, and again when it ended.
+/// Connects again and again, as MCP sessions need it. A relay of one's own is started with the first, and again when
+/// it ended.
 pub(crate) fn connector(
     args: &RelayArgs,
 ) -> Result<impl Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync + 'static, Failure> {
