@@ -287,8 +287,8 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
 }
 
 /// A session without a connection, and what it would send.
-#[cfg(feature = "fuzzing")]
-pub(crate) fn for_fuzzing(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
+#[cfg(any(feature = "bench", feature = "fuzzing"))]
+pub(crate) fn without_socket(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let (ledger, renewal) = (Ledger::default(), Mutex::default());
     let received = AtomicU64::new(1);

@@ -34,7 +34,8 @@ pub fn session(mut data: &[u8]) {
         assert!(added.is_ok());
     }
     runtime.block_on(async {
-        let (shared, mut sent) = connection::for_fuzzing(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))));
+        let (shared, mut sent) =
+            connection::without_socket(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))));
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,

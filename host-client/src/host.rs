@@ -212,7 +212,7 @@ impl fmt::Debug for ExecutionContext {
 
 impl ExecutionContext {
     /// One with no rules and nobody to ask, for tests of other parts.
-    #[cfg(any(test, feature = "fuzzing"))]
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,

@@ -41,6 +41,8 @@
 
 pub mod approval;
 pub mod audit;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod catalogue;
 pub mod client;
 mod connection;
