@@ -27,7 +27,7 @@ fn installed() -> &'static Path {
         // Several test programs may want the servers at the same time.
         let lock = File::create(folder.join("lock")).unwrap();
         lock.lock().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host-client/tests/servers");
         let is_same = |name: &str| fs::read(source.join(name)).ok() == fs::read(folder.join(name)).ok();
         let done = folder.join("done");
         if !(done.exists() && PINS.iter().all(|name| is_same(name))) {
