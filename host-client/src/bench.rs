@@ -29,18 +29,24 @@ impl HostSide {
     /// It could not be recorded.
     pub fn open(host: Host) -> Result<Self, crate::Error> {
         let (shared, answers) = connection::without_socket(Arc::new(host));
-        let budget =
-            Budget { tools: ToolPatterns::default(), arguments_bytes: 1 << 20, tool_calls: 1_000_000, in_flight: 64 };
+        let budget = Budget {
+            tools: ToolPatterns::default(),
+            arguments_bytes: 1 << 20,
+            tool_calls: 1_000_000,
+            in_flight: 64,
+            result_bytes: 1 << 20,
+        };
         let opened = shared.ledger.open(budget, ExecutionContext::for_tests);
         let opened = opened.map_err(crate::Error::Local)?;
         shared.host.record(&opened.context, "bench", "bench", &crate::LimitOverrides::default())?;
+        shared.ledger.start(&opened.context.id);
         let execution = opened.context.id.as_str().to_owned();
         Ok(Self { shared, answers, execution, opened, sequence: 1 })
     }
 
     /// What happens in it.
     pub fn events(&self) -> EventStream {
-        EventStream(self.opened.events.resubscribe())
+        EventStream::new(self.opened.events.resubscribe())
     }
 
     /// Calls a tool, and gives its answer: from the decoded message to the one that would be encoded.
