@@ -30,7 +30,7 @@ async fn code_calls_tools_of_other_servers_and_gives_text_and_structured_content
     let structured = &result["structuredContent"];
     assert_eq!(structured["result"], value);
     assert_eq!(structured["output"], "both are there\nnothing is wrong\n");
-    assert_eq!(structured["usage"]["tool_calls"], 3, "{structured}");
+    assert!(structured["usage"]["wall_ms"].is_u64(), "{structured}");
     let warnings = structured["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 1, "{structured}");
     assert!(warnings[0].as_str().unwrap().contains("fake.echo"), "{structured}");
@@ -66,7 +66,8 @@ async fn a_failure_says_what_where_and_what_to_do() {
     let result = client.execute("return await mcp.call('fake.ecko', {})").await;
     let error = &result["structuredContent"]["error"];
     assert_eq!((&error["tool"], &error["tool_code"]), (&json!("fake.ecko"), &json!("UNKNOWN_TOOL")), "{result}");
-    assert!(text(&result, 0).contains("did you mean \"echo\"?"), "{result}");
+    assert!(text(&result, 0).contains("the server \"fake\" has no tool \"ecko\""), "{result}");
+    assert_eq!(result["structuredContent"]["usage"]["tool_calls"], 0, "{result}");
 
     let result = client.execute("require('fs')").await;
     assert!(text(&result, 0).contains("\nhint: "), "{result}");
@@ -166,17 +167,15 @@ async fn tools_are_found_by_words_and_described_by_names() {
 async fn progress_tells_of_each_call_in_order() {
     let setup = Setup::new().allowing_all();
     let mut client = Client::over_stdio(&setup).await;
-    let code = "await mcp.call('fake.echo', {a: 1}); await mcp.call('fake.reads', {}).catch(() => 0);
-        await mcp.call('fake.\\u001b[2K\\u202e', {}).catch(() => 0); return 1";
+    let code = "await mcp.call('fake.echo', {a: 1}); await mcp.call('fake.reads', {}).catch(() => 0); return 1";
     let id = client.begin("execute_code", json!({"code": code})).await;
     assert_eq!(client.end(id).await["result"]["structuredContent"]["result"], 1);
     let progress = client.progress(id);
     let (numbers, texts): (Vec<_>, Vec<_>) = progress.into_iter().unzip();
-    assert_eq!(numbers, [1.0, 2.0, 3.0, 4.0, 5.0], "{texts:?}");
+    assert_eq!(numbers, [1.0, 2.0, 3.0, 4.0], "{texts:?}");
     assert_eq!((&*texts[0], &*texts[2]), ("fake.echo …", "fake.reads …"), "{texts:?}");
     assert!(texts[1].starts_with("fake.echo: ") && texts[1].ends_with(" bytes"), "{texts:?}");
     assert_eq!(texts[3], "fake.reads failed: TOOL_FAILED");
-    assert_eq!(texts[4], "fake.\\u{1b}[2K\\u{202e} failed: UNKNOWN_TOOL");
     client.close().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use host_client::local::{BINARY_VARIABLE, find_binary};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -27,7 +28,9 @@ async fn the_inspector_lists_and_calls_over_stdio_and_http() {
     let server = with_token.serve_http().await;
     let header = "Authorization: Bearer correct horse battery staple";
     let arguments = setup.arguments();
-    let stdio = [vec![RELAY_HOST], arguments.iter().map(String::as_str).collect()].concat();
+    // The inspector passes nothing else on.
+    let relay = format!("{BINARY_VARIABLE}={}", find_binary().display());
+    let stdio = [vec!["-e", &relay, RELAY_HOST], arguments.iter().map(String::as_str).collect()].concat();
     let http = vec![&*server.url, "--transport", "http", "--header", header];
     for place in [stdio, http] {
         let listed = inspect(&[&place[..], &["--method", "tools/list"]].concat()).await;
