@@ -21,12 +21,14 @@ use tracing_subscriber::EnvFilter;
 use args::{Cli, Command};
 use exit::{FAILED, Failure};
 
+/// What is logged unless RELAY_LOG says otherwise. That a client asks for what is not there is its own affair.
+const LOGGED: &str = "warn,rmcp::service=error";
 /// How long what cannot be cancelled, such as reading a terminal, may hold up the end of the program.
 const LINGER: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
