@@ -12,7 +12,8 @@ mod report;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
@@ -21,9 +22,10 @@ use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::catalogue::first_line;
 use crate::client::Client;
@@ -45,6 +47,9 @@ const MAX_DESCRIBED: usize = 20;
 /// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
 
+/// Of one change after another, the client is told once in this time.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
 type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
 /// An MCP server that runs code. One for each MCP session; its connection to the relay is made at the first code, and again
@@ -54,6 +59,8 @@ pub struct CodeServer {
     host: Arc<Host>,
     connect: Arc<Connect>,
     client: Arc<tokio::sync::Mutex<Option<Client>>>,
+    /// What goes on beside the requests of the session, and ends with it.
+    tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl fmt::Debug for CodeServer {
@@ -69,13 +76,18 @@ impl CodeServer {
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
         let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        Self { host, connect, client: Arc::default() }
+        Self { host, connect, client: Arc::default(), tasks: Arc::default() }
     }
 
     /// The same server for another MCP session: it shares the host, and no approval of a session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self { host: Arc::clone(&self.host), connect: Arc::clone(&self.connect), client: Arc::default() }
+        Self {
+            host: Arc::clone(&self.host),
+            connect: Arc::clone(&self.connect),
+            client: Arc::default(),
+            tasks: Arc::default(),
+        }
     }
 
     /// A client whose session goes on.
@@ -173,7 +185,7 @@ impl CodeServer {
 
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("relay-host", env!("CARGO_PKG_VERSION")))
             .with_instructions(
                 "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say which \
@@ -184,6 +196,24 @@ impl ServerHandler for CodeServer {
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
         // Later ones have no requests from server to client, and so no way to ask for an approval while code runs.
         ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).into()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut changes = self.host.tools().changes();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever says twice that it is initialized is told once.
+        if !tasks.is_empty() {
+            return;
+        }
+        tasks.spawn(async move {
+            while changes.changed().await.is_ok() {
+                // The overview of the tools is in a description.
+                if context.peer.notify_tool_list_changed().await.is_err() {
+                    break;
+                }
+                tokio::time::sleep(TOLD_EVERY).await;
+            }
+        });
     }
 
     async fn list_tools(

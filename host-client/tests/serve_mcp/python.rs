@@ -39,7 +39,7 @@ impl Client {
     }
 
     pub(crate) async fn asking_over_http(server: &HttpServer) -> Self {
-        Self::start(&["--asks"], "http", &[server.url.clone()]).await
+        Self::start(&["--asks"], "http", std::slice::from_ref(&server.url)).await
     }
 
     async fn start(options: &[&str], how: &str, arguments: &[String]) -> Self {

@@ -1,4 +1,4 @@
-//! A client on standard input that sends what is no MCP.
+//! Clients on standard input that send what is no MCP, or wait for what is.
 
 use serde_json::json;
 
@@ -24,4 +24,16 @@ async fn junk_is_passed_over_and_answered_with_nothing_but_json_rpc() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     raw.execute(4, "return 1").await;
     assert_eq!(raw.answer(4).await["result"]["structuredContent"]["result"], 1);
+}
+
+#[tokio::test]
+async fn a_client_is_told_of_other_tools() {
+    let setup = Setup::new().allowing_all();
+    let mut raw = Raw::start(&setup).await;
+    raw.execute(1, "await mcp.call('fake.change', {})").await;
+    while raw.next().await.unwrap()["method"] != "notifications/tools/list_changed" {}
+    raw.send(json!({"id": 2, "method": "tools/list"})).await;
+    let listed = raw.answer(2).await;
+    let description = listed["result"]["tools"][0]["description"].as_str().unwrap();
+    assert!(description.contains("\nfake.fresh: ") && !description.contains("\nfake.echo: "), "{description}");
 }
