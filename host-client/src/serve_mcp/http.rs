@@ -18,8 +18,8 @@ use super::CodeServer;
 
 /// The shortest token, in bytes.
 const MIN_TOKEN_BYTES: usize = 16;
-/// The most sessions at once, each with its connection to the relay.
-const MAX_SESSIONS: usize = 64;
+/// The most sessions at once. Clients that end without a goodbye leave theirs behind until it is idle for too long.
+const MAX_SESSIONS: usize = 256;
 /// How long a session lives in which nothing is said: longer than any code runs, and than a person is usually waited for.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// The header by which a request belongs to a session.

@@ -79,7 +79,7 @@ async fn a_web_page_does_not_get_in_by_a_name_or_an_origin_of_its_own() {
 async fn there_is_an_end_to_sessions() {
     let setup = Setup::new();
     let server = setup.serve_http().await;
-    for _ in 0..64 {
+    for _ in 0..256 {
         assert_eq!(status(&server, &[]).await, StatusCode::OK);
     }
     assert_eq!(status(&server, &[]).await, StatusCode::SERVICE_UNAVAILABLE);

@@ -1,6 +1,7 @@
 //! The relay behind the server, when it dies or is not there.
 
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::processes::{family, find, gone};
 use crate::python::Client;
@@ -8,7 +9,7 @@ use crate::setup::Setup;
 
 #[tokio::test]
 async fn a_relay_that_died_is_started_again() {
-    let setup = Setup::new();
+    let setup = Setup::new().allowing_all();
     let mut client = Client::over_stdio(&setup).await;
     assert_eq!(client.value("return 1").await, 1);
     let relay = find(&family(client.process()), "sandbox-relay serve");
@@ -16,8 +17,8 @@ async fn a_relay_that_died_is_started_again() {
     gone(&[relay]).await;
     assert_eq!(client.value("return 2").await, 2);
 
-    let id = client.begin("execute_code", serde_json::json!({"code": "for (;;);"})).await;
-    client.list().await;
+    let id = client.begin("execute_code", json!({"code": "await mcp.call('fake.wait', {})"})).await;
+    client.hear(|said| said["message"] == "fake.wait …").await;
     let relay = find(&family(client.process()), "sandbox-relay serve");
     relay.signal(Signal::KILL);
     let end = client.end(id).await;
