@@ -13,19 +13,33 @@ mod setup;
 mod tools;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
-use exit::Failure;
+use exit::{FAILED, Failure};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// What is logged unless RELAY_LOG says otherwise. That a client asks for what is not there is its own affair.
+const LOGGED: &str = "warn,rmcp::service=error";
+/// How long what cannot be cancelled, such as reading a terminal, may hold up the end of the program.
+const LINGER: Duration = Duration::from_millis(100);
+
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match command(cli.command).await {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("relay-host: it cannot be started: {error}");
+            return ExitCode::from(FAILED);
+        }
+    };
+    let done = runtime.block_on(command(cli.command));
+    runtime.shutdown_timeout(LINGER);
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {
