@@ -486,6 +486,12 @@ impl Execution {
     pub fn events(&mut self) -> Option<EventStream> {
         self.events.take().map(EventStream::new)
     }
+
+    /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
+    /// printed so far, unless it had ended before. Its tools are no longer waited for.
+    pub fn cancel(&self) {
+        self.give_up(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
+    }
 }
 
 impl Future for Execution {
@@ -502,7 +508,7 @@ impl Future for Execution {
                 self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
                 continue;
             }
-            self.cancel(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
+            self.give_up(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
             ended = Pin::new(&mut self.outcome).poll(cx);
         }
         let ended = ready!(ended);
@@ -525,13 +531,13 @@ impl Future for Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        self.cancel(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
+        self.cancel();
     }
 }
 
 impl Execution {
     /// Ends it on our side at once, with this error, and lets the relay know.
-    fn cancel(&self, error: ExecutionError) {
+    fn give_up(&self, error: ExecutionError) {
         if !self.shared.ledger.is_open(&self.context.id) {
             return;
         }

@@ -50,6 +50,8 @@ impl LocalRelay {
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // Ctrl-C is for this process: it may cancel what runs and go on.
+            .process_group(0)
             .kill_on_drop(true);
         if std::env::var_os("RELAY_LOG").is_none() {
             command.env("RELAY_LOG", "warn");

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::manifest::Effect;
 use crate::shorten::shortened;
-use crate::visible::visible;
+
+pub use crate::visible::visible;
 
 /// How many lines of arguments are shown.
 const MAX_ARGUMENT_LINES: usize = 40;

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 /// Letters and symbols by their class that show as nothing: fillers of Hangul, and the empty Braille pattern.
 const BLANKS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 
-/// The text with each control, format, invisible and combining character as `\u{…}`, and on one line.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+/// The text with each control, format, invisible and combining character as `\u{…}`, and on one line: a terminal that it is
+/// printed to shows all of it and obeys nothing in it.
+pub fn visible(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
         return text.into();
     }

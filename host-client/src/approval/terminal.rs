@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::termios::{QueueSelector, isatty, tcflush};
 use tokio::time::Instant;
 
 use super::{Approval, ApprovalFuture, ApprovalRequest, Approver};
@@ -98,10 +100,6 @@ impl Drop for GivenUp {
 }
 
 fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &AtomicBool) -> io::Result<Answer> {
-    // What was typed before the question is no answer to it.
-    if rustix::termios::isatty(terminal) {
-        rustix::termios::tcflush(terminal, rustix::termios::QueueSelector::IFlush)?;
-    }
     let question = Question {
         tool: request.tool.as_str(),
         effect: request.manifest.effect,
@@ -110,35 +108,58 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &AtomicBool) ->
         script: Some((&request.code, None)),
         remaining: request.deadline.saturating_duration_since(Instant::now()),
     };
-    write!(terminal, "\n{}", prompt::render(&question))?;
+    let question = prompt::render(&question);
+    let (body, asking) = question.split_at(question.rfind('\n').map_or(0, |end| end + 1));
+    write!(terminal, "\n{body}")?;
+    let mut asking = asking;
     loop {
+        // What was typed before there was something to answer is no answer to it.
+        forget_typed(terminal)?;
+        write!(terminal, "{asking}")?;
         let Some(typed) = read_line(terminal, given_up)? else {
-            writeln!(terminal, "\n(the question is withdrawn)")?;
+            // Half an answer is not left for whoever reads the terminal next.
+            forget_typed(terminal)?;
+            writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
             return Ok(Answer::No);
         };
         match prompt::parse_answer(&typed) {
             Some(answer) => return Ok(answer),
-            None => write!(terminal, "y, e, s or n: ")?,
+            None => asking = "y, e, s or n: ",
         }
     }
 }
 
-/// A line that somebody types; nothing when nobody waits for it any more.
+fn forget_typed(terminal: &File) -> io::Result<()> {
+    if isatty(terminal) {
+        tcflush(terminal, QueueSelector::IFlush)?;
+    }
+    Ok(())
+}
+
+/// A line that somebody types; nothing when nobody waits for it any more. One that is too long is no answer, whatever it
+/// begins with.
 fn read_line(mut terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     while !given_up.load(Ordering::Relaxed) {
         let mut ready = [PollFd::new(&terminal, PollFlags::IN)];
         let timeout = Timespec::try_from(LOOK_EVERY).ok();
-        if poll(&mut ready, timeout.as_ref())? == 0 {
-            continue;
+        match poll(&mut ready, timeout.as_ref()) {
+            // Signals are not for us, and do not answer.
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
         }
         let mut byte = [0];
         match terminal.read(&mut byte) {
-            // Whoever hangs up says no.
-            Ok(0) => return Ok(Some(String::new())),
+            Ok(0) => {
+                // Whoever ends the input, or hangs up, says no.
+                writeln!(terminal)?;
+                return Ok(Some(String::new()));
+            }
             Ok(_) if byte == *b"\n" => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
-            Ok(_) if line.len() < MAX_ANSWER_BYTES => line.extend(byte),
-            Ok(_) => {}
+            Ok(_) if line.len() <= MAX_ANSWER_BYTES => line.extend(byte),
+            // Cut here, and thus more than any answer has.
+            Ok(_) => line[MAX_ANSWER_BYTES] = b'.',
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -7,12 +7,43 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host_client::{LimitName, Phase};
 
+const EXAMPLES: &str = "\
+Examples:
+  echo 'return 6 * 7' | relay-host run -
+  relay-host tools --mcp mcp.json
+  relay-host call fs.read_file '{\"path\": \"x\"}' --mcp mcp.json
+  relay-host run script.js --mcp mcp.json --policy policy.toml";
+const RUN_EXAMPLES: &str = "\
+Examples:
+  relay-host run script.js --mcp mcp.json
+  relay-host run script.js --workspace . --writable 'src/**' --audit audit.jsonl
+  relay-host run - --json --limit wall_ms=5000 --tool 'github.*' <script.js
+  relay-host run script.js --relay wss://relay.example/ws    (the token in RELAY_TOKEN)
+
+The script: statements with `return`, an expression, a function, or a module with `export default`.
+  const issues = await mcp.call('github.list_issues', {repo: 'a/b'});
+  return issues.length";
+const TOOLS_EXAMPLES: &str = "\
+Examples:
+  relay-host tools --mcp mcp.json                      all tools
+  relay-host tools github --mcp mcp.json               those of one server
+  relay-host tools github.list_issues --mcp mcp.json   all that is known of one
+  relay-host tools open issues --mcp mcp.json          those that words fit";
+const CALL_EXAMPLES: &str = "\
+Examples:
+  relay-host call fs.read_file '{\"path\": \"x\"}' --mcp mcp.json
+  relay-host call shop.getOrder '{\"id\": 7}' --openapi shop=openapi.yaml";
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  relay-host audit show audit.jsonl
+  relay-host audit verify audit.jsonl --head HASH";
+
 /// Runs model-written code on a sandbox relay, with the tools of MCP servers
 ///
 /// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets what is logged to
 /// standard error, such as host_client=debug.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -21,16 +52,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a script; its value goes to standard output as JSON, what it prints to standard error
+    #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
     /// List the tools that code can call, or show all that is known of one
+    #[command(after_help = TOOLS_EXAMPLES)]
     Tools(ToolsArgs),
     /// Call one tool, without code and without a relay
+    #[command(after_help = CALL_EXAMPLES)]
     Call(CallArgs),
     /// Run code line by line, each a program of its own
     Repl(ReplArgs),
     /// Be an MCP server that runs code: on standard input and output, or over HTTP
     ServeMcp(ServeArgs),
     /// Look at an audit log
+    #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditArgs),
     /// Print completions for a shell
     Completions {
@@ -67,7 +102,7 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "TOOLS=PATH", requires = "audit")]
     pub(crate) redact: Vec<String>,
     /// How long MCP servers may take to start, in seconds
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) start_timeout: u64,
 }
 
@@ -131,8 +166,8 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
-    /// One tool, such as github.list_issues, or words to search for
-    pub(crate) tool: Option<String>,
+    /// One tool, such as github.list_issues, a server, or words to search for
+    pub(crate) tool: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,30 +1,38 @@
 //! `audit`: what a log says, and whether it is whole.
 
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+
 use host_client::audit::show::{Filter, Shown, records};
 use host_client::audit::{series, verify};
 
 use crate::args::{AuditArgs, AuditCommand};
 use crate::exit::{FAILED, Failure};
+use crate::output::{plain, print, unprinted};
 
-#[expect(clippy::print_stdout, reason = "what was asked for")]
 pub(crate) fn audit(args: AuditArgs) -> Result<(), Failure> {
     match args.command {
         AuditCommand::Verify { file, head } => {
             let head = head.map(|head| head.parse().map_err(Failure::usage)).transpose()?;
             let files = series(&file).map_err(Failure::usage)?;
             let verified = verify(&files, head).map_err(Failure::usage)?;
-            println!("{verified}");
-            if verified.is_whole() { Ok(()) } else { Err(Failure { status: FAILED, text: String::new() }) }
+            print(&verified.to_string())?;
+            if verified.is_whole() { Ok(()) } else { Err(Failure::printed(FAILED)) }
         }
         AuditCommand::Show { file, execution, json } => {
             let files = series(&file).map_err(Failure::usage)?;
+            let is_terminal = io::stdout().is_terminal();
+            let mut out = BufWriter::new(io::stdout().lock());
             for shown in records(files, Filter { execution, ..Filter::default() }) {
-                match shown.map_err(Failure::usage)? {
-                    Shown::Record(record) if json => println!("{}", record.json()),
-                    shown => println!("{shown}"),
+                let line = match shown.map_err(Failure::usage)? {
+                    Shown::Record(record) if json && is_terminal => plain(record.json()).into_owned(),
+                    Shown::Record(record) if json => record.json().to_owned(),
+                    shown => shown.to_string(),
+                };
+                if let Err(error) = writeln!(out, "{line}") {
+                    return unprinted(error);
                 }
             }
-            Ok(())
+            out.flush().or_else(unprinted)
         }
     }
 }

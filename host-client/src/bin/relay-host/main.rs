@@ -5,13 +5,18 @@ mod args;
 mod audit;
 mod call;
 mod exit;
+mod interrupt;
+mod output;
 mod progress;
 mod repl;
+mod report;
 mod run;
 mod serve;
+mod session;
 mod setup;
 mod tools;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,47 +25,64 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 use exit::{FAILED, Failure};
+use output::{note, print};
+use progress::Progress;
 
-/// What is logged unless RELAY_LOG says otherwise. That a client asks for what is not there is its own affair.
-const LOGGED: &str = "warn,rmcp::service=error";
 /// How long what cannot be cancelled, such as reading a terminal, may hold up the end of the program.
-const LINGER: Duration = Duration::from_millis(100);
+const LINGER: Duration = Duration::from_millis(200);
+/// What is logged unless `RELAY_LOG` says otherwise. That a client asks for what is not there is its own affair.
+const LOGGED: &str = "warn,rmcp::service=error";
+/// The same for commands that are over soon, and say themselves which MCP servers do not work.
+const LOGGED_SHORTLY: &str = "warn,host_client::mcp::life=off";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let progress = Progress::new();
+    log(&progress, if matches!(cli.command, Command::ServeMcp(_)) { LOGGED } else { LOGGED_SHORTLY });
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("relay-host: it cannot be started: {error}");
+            note(&format!("relay-host: it cannot be started: {error}"));
             return ExitCode::from(FAILED);
         }
     };
-    let done = runtime.block_on(command(cli.command));
+    let done = runtime.block_on(command(cli.command, &progress));
+    progress.hide();
     runtime.shutdown_timeout(LINGER);
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {
-                eprintln!("relay-host: {}", failure.text);
+                note(&format!("relay-host: {}", failure.text));
             }
             ExitCode::from(failure.status)
         }
     }
 }
 
-async fn command(command: Command) -> Result<(), Failure> {
+/// Sends logs where they do not run into what is shown.
+fn log(progress: &Progress, usual: &str) {
+    let named = EnvFilter::try_from_env("RELAY_LOG");
+    let is_person = named.is_err() && std::io::stderr().is_terminal();
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(named.unwrap_or_else(|_| EnvFilter::new(usual)))
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(progress.clone());
+    if is_person { logs.without_time().with_target(false).init() } else { logs.init() }
+}
+
+async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
     match command {
-        Command::Run(args) => run::run(args).await,
-        Command::Tools(args) => tools::tools(args).await,
-        Command::Call(args) => call::call(args).await,
-        Command::Repl(args) => repl::repl(args).await,
+        Command::Run(args) => run::run(args, progress).await,
+        Command::Tools(args) => tools::tools(args, progress).await,
+        Command::Call(args) => call::call(args, progress).await,
+        Command::Repl(args) => repl::repl(args, progress).await,
         Command::ServeMcp(args) => serve::serve(args).await,
         Command::Audit(args) => audit::audit(args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "relay-host", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "relay-host", &mut script);
+            print(String::from_utf8_lossy(&script).trim_end())
         }
     }
 }

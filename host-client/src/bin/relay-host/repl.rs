@@ -1,46 +1,81 @@
 //! `repl`: code line by line. Each line is a program of its own; nothing is left of it for the next.
 
-use rustyline::DefaultEditor;
+use std::io::{self, IsTerminal as _};
+
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
+use rustyline::{Behavior, Config, DefaultEditor};
 
 use crate::args::ReplArgs;
 use crate::exit::Failure;
+use crate::interrupt::Interrupts;
+use crate::output::note;
 use crate::progress::Progress;
-use crate::run::{execute, request, show};
-use crate::setup::Setup;
+use crate::run::{execute, request};
+use crate::session::Session;
 
-pub(crate) async fn repl(args: ReplArgs) -> Result<(), Failure> {
-    let progress = Progress::new(true);
-    let setup = Setup::new(&args.host, Some(&progress)).await?;
-    let (client, relay) = setup.connect(&args.relay).await?;
-    eprintln!(
-        "Each line is a program of its own: an expression, or statements with `return`. .tools lists the tools, .exit ends."
-    );
-    let mut editor = DefaultEditor::new().map_err(|error| Failure::usage(format!("there is no terminal: {error}")))?;
+const HELP: &str = "\
+Each line is a program of its own: an expression, or statements with `return`; `await mcp.call(\"server.tool\", {})` calls a tool.
+.tools lists the tools, .help shows this, .exit or Ctrl-D ends. Ctrl-C cancels what runs.";
+/// The most bytes of a list of tools.
+const MAX_TOOLS_BYTES: usize = 20_000;
+
+/// What a line asks for.
+enum Line<'a> {
+    Nothing,
+    Exit,
+    Help,
+    Tools,
+    Unknown(&'a str),
+    Code(&'a str),
+}
+
+pub(crate) async fn repl(args: ReplArgs, progress: &Progress) -> Result<(), Failure> {
+    let mut interrupts = Interrupts::new()?;
+    let session = interrupts.during(Session::open(&args.host, &args.relay, progress)).await?;
+    let before = tcgetattr(io::stdin());
+    let ended = lines(&args, &session, progress, &mut interrupts).await;
+    if let (Ok(before), Err(_)) = (before, &ended) {
+        // Whoever is still editing a line leaves the terminal as that takes it. One that is gone is not used any more.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+    }
+    session.close().await;
+    ended
+}
+
+async fn lines(
+    args: &ReplArgs,
+    session: &Session,
+    progress: &Progress,
+    interrupts: &mut Interrupts,
+) -> Result<(), Failure> {
+    let gone = |error: ReadlineError| Failure::failed(format!("the terminal is gone: {error}"));
+    let mut editor = DefaultEditor::with_config(editing()).map_err(gone)?;
+    if io::stdin().is_terminal() {
+        note(HELP);
+    }
     loop {
-        // Reading blocks, and answers to pings must not wait for it.
-        let read = tokio::task::spawn_blocking(move || {
-            let line = editor.readline("> ");
-            (editor, line)
-        });
         let line;
-        (editor, line) = read.await.map_err(|error| Failure::failed(format!("the terminal is gone: {error}")))?;
+        (editor, line) = interrupts.during(read(editor)).await?;
         let line = match line {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(Failure::failed(format!("the terminal is gone: {error}"))),
+            Err(ReadlineError::Eof) => return Ok(()),
+            Err(error) => return Err(gone(error)),
         };
-        match line.trim() {
-            "" => continue,
-            ".exit" => break,
-            ".tools" => eprint!("{}", setup.host.tools().overview(20_000)),
-            code => {
-                let outcome = execute(&client, request(code.to_owned(), &args.execution), &progress).await;
-                if let Err(failure) = show(outcome, false) {
-                    eprintln!("{}", failure.text);
+        match parse(&line) {
+            Line::Nothing => continue,
+            Line::Exit => return Ok(()),
+            Line::Help => note(HELP),
+            Line::Tools => note(session.setup.host.tools().overview(MAX_TOOLS_BYTES).trim_end()),
+            Line::Unknown(command) => note(&format!("There is no {command}; .help shows what there is.")),
+            Line::Code(code) => {
+                let request = request(code.to_owned(), &args.execution);
+                let ended = execute(&session.client, request, progress, interrupts, true).await;
+                if let Err(failure) = ended.show(progress) {
+                    note(&failure.text);
                 }
-                if client.is_over() {
+                if session.client.is_over() {
                     return Err(Failure::failed("the session with the relay is over"));
                 }
             }
@@ -48,7 +83,33 @@ pub(crate) async fn repl(args: ReplArgs) -> Result<(), Failure> {
         // A history that is full loses its oldest line.
         let _ = editor.add_history_entry(line);
     }
-    drop((client, relay));
-    setup.close().await;
-    Ok(())
+}
+
+/// The prompt goes to the terminal, never into what standard output is piped to.
+fn editing() -> Config {
+    let is_piped = io::stdin().is_terminal() && !io::stdout().is_terminal();
+    Config::builder().behavior(if is_piped { Behavior::PreferTerm } else { Behavior::Stdio }).build()
+}
+
+/// Reads a line. That blocks, and answers to pings must not wait for it.
+async fn read(mut editor: DefaultEditor) -> Result<(DefaultEditor, rustyline::Result<String>), Failure> {
+    let read = tokio::task::spawn_blocking(move || {
+        let line = editor.readline("> ");
+        (editor, line)
+    });
+    read.await.map_err(|error| Failure::failed(format!("the terminal is gone: {error}")))
+}
+
+fn parse(line: &str) -> Line<'_> {
+    match line.trim() {
+        "" => Line::Nothing,
+        ".exit" => Line::Exit,
+        ".help" => Line::Help,
+        ".tools" => Line::Tools,
+        // A number may begin with a dot, too.
+        command if command.starts_with('.') && !command[1..].starts_with(|it: char| it.is_ascii_digit()) => {
+            Line::Unknown(command)
+        }
+        code => Line::Code(code),
+    }
 }

@@ -1,36 +1,69 @@
-//! `run`: one script from a file.
+//! `run`: one script, from a file or from standard input.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
 use std::path::Path;
 
-use host_client::{Client, Error, ExecuteRequest, Outcome, OutputItem, OutputKind};
-use serde_json::{Value, json};
+use host_client::{Client, ExecuteRequest, LimitName};
 
 use crate::args::{ExecutionArgs, RunArgs};
-use crate::exit::{FAILED, Failure};
+use crate::exit::Failure;
+use crate::interrupt::Interrupts;
+use crate::output::note;
 use crate::progress::Progress;
-use crate::setup::Setup;
+use crate::report::{Ended, print_unstarted};
+use crate::session::Session;
 
-pub(crate) async fn run(args: RunArgs) -> Result<(), Failure> {
+pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
+    if args.json {
+        progress.hide();
+    }
+    match execute_file(&args, progress).await {
+        Ok(ended) if args.json => ended.show_json(),
+        Ok(ended) => ended.show(progress),
+        Err(failure) if args.json => print_unstarted(failure),
+        Err(failure) => Err(failure),
+    }
+}
+
+async fn execute_file(args: &RunArgs, progress: &Progress) -> Result<Ended, Failure> {
     let code = read(&args.file)?;
-    let progress = Progress::new(!args.json);
-    let setup = Setup::new(&args.host, Some(&progress)).await?;
-    let (client, relay) = setup.connect(&args.relay).await?;
-    let outcome = execute(&client, request(code, &args.execution), &progress).await;
-    let shown = show(outcome, args.json);
-    drop((client, relay));
-    setup.close().await;
-    shown
+    // Not before: Ctrl-C ends what waits for standard input.
+    let mut interrupts = Interrupts::new()?;
+    let session = interrupts.during(Session::open(&args.host, &args.relay, progress)).await?;
+    let request = request(code, &args.execution);
+    let ended = execute(&session.client, request, progress, &mut interrupts, !args.json).await;
+    session.close().await;
+    Ok(ended)
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    let mut code = String::new();
     let read = if file.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut code).map(drop)
+        let stdin = io::stdin();
+        if stdin.is_terminal() {
+            note("Reading the code from the terminal; Ctrl-D ends it.");
+        }
+        read_at_most(stdin.lock())
     } else {
-        std::fs::read_to_string(file).map(|text| code = text)
+        File::open(file).and_then(read_at_most)
     };
-    read.map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
+    read.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::NotFound => "; code that is in no file comes on standard input: relay-host run -",
+            _ => "",
+        };
+        Failure::usage(format!("{} cannot be read: {error}{hint}", file.display()))
+    })
+}
+
+/// Reads no more than a relay could be asked to run.
+fn read_at_most(from: impl Read) -> io::Result<String> {
+    let most = LimitName::SourceBytes.maximum();
+    let mut code = String::new();
+    from.take(most + 1).read_to_string(&mut code)?;
+    if code.len() as u64 > most {
+        return Err(io::Error::other(format!("it has more than {most} bytes, which no relay takes")));
+    }
     Ok(code)
 }
 
@@ -48,110 +81,31 @@ pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
     }
 }
 
-/// Runs it, shows how it goes, and cancels it on Ctrl-C.
-pub(crate) async fn execute(client: &Client, request: ExecuteRequest, progress: &Progress) -> Result<Outcome, Error> {
-    let mut execution = client.execute(request).await?;
-    let watching = execution.events().map(|events| progress.watch(events));
+/// Runs it, shows how it goes and what it prints, and cancels it on Ctrl-C.
+pub(crate) async fn execute(
+    client: &Client,
+    request: ExecuteRequest,
+    progress: &Progress,
+    interrupts: &mut Interrupts,
+    prints: bool,
+) -> Ended {
+    let mut execution = match client.execute(request).await {
+        Ok(execution) => execution,
+        Err(error) => return Ended { outcome: Err(error), printed: 0 },
+    };
+    let watching = execution.events().map(|events| progress.watch(events, prints));
     let outcome = tokio::select! {
-        outcome = &mut execution => Some(outcome),
-        _ = tokio::signal::ctrl_c() => None,
-    };
-    let outcome = match outcome {
-        Some(outcome) => outcome,
-        None => {
-            // Dropped without an end, it is cancelled.
-            drop(execution);
-            Err(Error::Refused("interrupted".into()))
+        outcome = &mut execution => outcome,
+        () = interrupts.next() => {
+            execution.cancel();
+            (&mut execution).await
         }
     };
-    if let Some(watching) = watching {
-        // It ends with the last event.
-        let _ = watching.await;
-    }
-    outcome
-}
-
-#[expect(clippy::print_stdout, reason = "the value that was asked for")]
-pub(crate) fn show(outcome: Result<Outcome, Error>, as_json: bool) -> Result<(), Failure> {
-    let (output, warnings) = match &outcome {
-        Ok(outcome) => (&outcome.output[..], &outcome.warnings[..]),
-        Err(Error::Execution(error)) => (&error.output[..], &error.warnings[..]),
-        Err(_) => (&[][..], &[][..]),
+    // With it, its events end.
+    drop(execution);
+    let printed = match watching {
+        Some(watching) => watching.await.unwrap_or_default(),
+        None => 0,
     };
-    if as_json {
-        println!("{}", object(&outcome, output));
-        return match outcome {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Failure { text: String::new(), ..Failure::from(error) }),
-        };
-    }
-    for item in output {
-        match item.kind {
-            OutputKind::Emit => eprint!("{}", item.text),
-            _ => eprintln!("{}", item.text),
-        }
-    }
-    for warning in warnings {
-        eprintln!("warning: {}", warning.message);
-    }
-    let outcome = match outcome {
-        Err(Error::Refused(reason)) if reason == "interrupted" => {
-            return Err(Failure { status: FAILED, text: "interrupted; the execution was cancelled".into() });
-        }
-        outcome => outcome?,
-    };
-    println!("{}", String::from_utf8_lossy(&outcome.json));
-    Ok(())
-}
-
-/// All there is to know of an outcome.
-fn object(outcome: &Result<Outcome, Error>, output: &[OutputItem]) -> Value {
-    let output: Vec<_> = output.iter().map(|item| json!({"kind": kind(item.kind), "text": item.text})).collect();
-    match outcome {
-        Ok(outcome) => json!({
-            "result": outcome.value().unwrap_or_default(),
-            "output": output,
-            "warnings": outcome.warnings.iter().map(|it| json!({"code": it.code, "message": it.message})).collect::<Vec<_>>(),
-            "usage": usage(&outcome.usage),
-        }),
-        Err(Error::Execution(error)) => json!({
-            "error": {
-                "code": error.code.as_str(),
-                "message": error.message,
-                "limit": error.limit,
-                "line": error.line,
-                "column": error.column,
-                "hint": error.hint,
-                "tool": error.tool.as_ref().map(|(tool, code)| json!({"name": tool, "code": code.as_str()})),
-            },
-            "output": output,
-            "warnings": error.warnings.iter().map(|it| json!({"code": it.code, "message": it.message})).collect::<Vec<_>>(),
-            "usage": usage(&error.usage),
-        }),
-        Err(error) => json!({"error": {"code": error.code().map(ToString::to_string), "message": error.to_string()}}),
-    }
-}
-
-fn kind(kind: OutputKind) -> &'static str {
-    match kind {
-        OutputKind::Debug => "debug",
-        OutputKind::Info => "info",
-        OutputKind::Warn => "warn",
-        OutputKind::Error => "error",
-        OutputKind::Emit => "emit",
-        OutputKind::Log | OutputKind::Unspecified => "log",
-    }
-}
-
-fn usage(usage: &host_client::client::Usage) -> Value {
-    let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    json!({
-        "queue_ms": milliseconds(usage.queue),
-        "wall_ms": milliseconds(usage.wall),
-        "approval_ms": milliseconds(usage.approval),
-        "cpu_ms": milliseconds(usage.cpu),
-        "tool_calls": usage.tool_calls,
-        "output_bytes": usage.output_bytes,
-        "memory_bytes": usage.memory_bytes,
-    })
+    Ended { outcome, printed }
 }

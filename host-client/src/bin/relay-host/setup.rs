@@ -1,21 +1,26 @@
 //! From the command line to a host: tools from everywhere, the rules, the audit, who is asked. And to a relay.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host_client::audit::Redaction;
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
-    Audit, AuditConfig, Client, ClientConfig, Error, Host, LocalRelay, McpConfig, McpServers, Mount, OpenApi, Policy,
-    RemoteAccess, ServerState, TerminalApprover, Tools,
+    Approval, ApprovalRequest, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host, LocalRelay,
+    McpConfig, McpOptions, McpServers, Mount, OpenApi, Policy, RemoteAccess, ServerState, ServerStatus,
+    TerminalApprover, Tools,
 };
 use tokio::sync::Mutex;
 
 use crate::args::{HostArgs, RelayArgs};
 use crate::exit::Failure;
+use crate::output::note;
 use crate::progress::Progress;
+
+/// How long servers may take beyond their own time to tell that they failed.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a command works with. [`Setup::close`] ends what was started for it.
 pub(crate) struct Setup {
@@ -26,49 +31,21 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Everything that the arguments name. At a terminal, `progress` is what is there beside questions.
+    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on and asked
+    /// about calls. What is quick to be found wrong is looked at first.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
         let tools = Tools::new();
-        let servers = McpServers::new(&tools);
-        let mut mounts = Vec::new();
-        if let Some(folder) = &args.workspace {
-            let set = WorkspaceSet::open(folder)?.writable(&args.writable)?;
-            mounts.push(set.mount(&tools, "workspace")?);
+        let (host, audit) = host(tools.clone(), args, progress)?;
+        let within = Duration::from_secs(args.start_timeout);
+        let servers = McpServers::with_options(&tools, McpOptions { connect_within: within, ..McpOptions::default() });
+        let configs = args.mcp.iter().map(McpConfig::from_file).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
+        let mut mounts = sets(&tools, args)?;
+        mounts.extend(documents(&tools, args).await?);
+        for config in configs {
+            servers.start(config)?;
         }
-        if !args.fetch.is_empty() {
-            let access = RemoteAccess::to(&args.fetch).map_err(Failure::usage)?;
-            mounts.push(HttpSet::new(access).mount(&tools, "http")?);
-        }
-        for named in &args.openapi {
-            let (name, document) = named
-                .split_once('=')
-                .ok_or_else(|| Failure::usage(format!("{named:?} is not NAME=FILE or NAME=URL")))?;
-            let is_address = document.starts_with("https://") || document.starts_with("http://");
-            let document = if is_address { OpenApi::from_url(document) } else { OpenApi::from_file(document) };
-            let mounted = document.mount(&tools, name).await?;
-            for left_out in &mounted.left_out {
-                tracing::warn!("{name}: {} is left out: {}", left_out.operation, left_out.reason);
-            }
-            mounts.push(mounted.mount);
-        }
-        for file in &args.mcp {
-            servers.start(McpConfig::from_file(file).map_err(Error::from)?)?;
-        }
-        started(&servers, Duration::from_secs(args.start_timeout), progress).await;
-        let (host, audit) = host(tools, args, progress)?;
+        started(&servers, within, progress).await;
         Ok(Self { host: Arc::new(host), servers, audit, _mounts: mounts })
-    }
-
-    /// A client of the relay that the arguments name, or of one of its own, which lives as long as what is given beside it.
-    pub(crate) async fn connect(&self, args: &RelayArgs) -> Result<(Client, Option<LocalRelay>), Failure> {
-        let (config, relay) = match config(args)? {
-            Some(config) => (config, None),
-            None => {
-                let relay = LocalRelay::start().await?;
-                (relay.client_config().await?, Some(relay))
-            }
-        };
-        Ok((Client::connect(config, Arc::clone(&self.host)).await?, relay))
     }
 
     pub(crate) async fn close(self) {
@@ -80,26 +57,63 @@ impl Setup {
     }
 }
 
+fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
+    let mut mounts = Vec::new();
+    if let Some(folder) = &args.workspace {
+        let set = WorkspaceSet::open(folder)?.writable(&args.writable)?;
+        mounts.push(set.mount(tools, "workspace")?);
+    }
+    if !args.fetch.is_empty() {
+        let access = RemoteAccess::to(&args.fetch).map_err(Failure::usage)?;
+        mounts.push(HttpSet::new(access).mount(tools, "http")?);
+    }
+    Ok(mounts)
+}
+
+async fn documents(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
+    let mut mounts = Vec::new();
+    for named in &args.openapi {
+        let (name, document) = named.split_once('=').ok_or_else(|| {
+            Failure::usage(format!("{named:?} is not NAME=FILE or NAME=URL, such as shop=openapi.yaml"))
+        })?;
+        let is_address = document.starts_with("https://") || document.starts_with("http://");
+        let document = if is_address { OpenApi::from_url(document) } else { OpenApi::from_file(document) };
+        let mounted = document.mount(tools, name).await?;
+        for left_out in &mounted.left_out {
+            tracing::warn!("{name}: {} is left out: {}", left_out.operation, left_out.reason);
+        }
+        mounts.push(mounted.mount);
+    }
+    Ok(mounts)
+}
+
 /// Waits for MCP servers, and says which do not work. The others do.
 async fn started(servers: &McpServers, within: Duration, progress: Option<&Progress>) {
+    let names: Vec<_> = servers.status().into_iter().map(|status| status.name).collect();
+    if names.is_empty() {
+        return;
+    }
     if let Some(progress) = progress {
-        progress.say("starting MCP servers");
+        progress.say(format!("starting MCP servers: {}", names.join(", ")));
     }
-    for status in servers.ready(within).await {
-        match &status.state {
-            ServerState::Connected { left_out, .. } => {
-                for left_out in left_out {
-                    tracing::warn!("{}: {left_out}", status.name);
-                }
-            }
-            state => {
-                let say = || eprintln!("relay-host: the MCP server {:?}: {state}", status.name);
-                progress.map_or_else(say, |progress| progress.suspend(say));
-            }
-        }
-    }
+    let since = Instant::now();
+    let status = servers.ready(within + SETTLED_WITHIN).await;
+    tracing::info!(servers = names.len(), elapsed = ?since.elapsed(), "MCP servers were waited for");
     if let Some(progress) = progress {
         progress.clear();
+    }
+    for ServerStatus { name, state, .. } in status {
+        match state {
+            ServerState::Connected { left_out, .. } => {
+                for left_out in left_out {
+                    note(&format!("relay-host: the MCP server {name:?}: {left_out}"));
+                }
+            }
+            ServerState::Failed { reason, .. } => {
+                note(&format!("relay-host: the MCP server {name:?} failed: {reason}"))
+            }
+            state => note(&format!("relay-host: the MCP server {name:?}: {state}")),
+        }
     }
 }
 
@@ -124,17 +138,31 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
     if let Some(audit) = &audit {
         host = host.audit(audit.clone());
     }
-    if let Some(progress) = progress.filter(|_| std::io::stderr().is_terminal())
-        && let Ok(approver) = TerminalApprover::open()
-    {
-        let progress = progress.clone();
-        host = host.approver(approver.suspending(move |ask| progress.suspend(ask)));
-    }
+    let Some(progress) = progress else { return Ok((host, audit)) };
+    let is_attended = io::stdin().is_terminal() || io::stderr().is_terminal();
+    let host = match TerminalApprover::open() {
+        Ok(approver) if is_attended => {
+            let progress = progress.clone();
+            host.approver(approver.suspending(move |ask| progress.suspend(ask)))
+        }
+        _ => host.approver(CallbackApprover::new("nobody", |request| std::future::ready(unattended(&request)))),
+    };
     Ok((host, audit))
 }
 
+/// What is answered where there is nobody to ask.
+fn unattended(request: &ApprovalRequest) -> Approval {
+    let tool = request.tool.as_str();
+    let reason = format!(
+        "it needs an approval ({}), and there is no terminal to ask at. Allow it in a file that --policy names: \
+         rule = [{{tools = [{tool:?}], decision = \"allow\"}}]",
+        request.rule
+    );
+    Approval::Deny { reason: Some(reason) }
+}
+
 /// The relay that the arguments name, if they name one.
-fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> {
+pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> {
     let (Some(relay), Some(token)) = (&args.relay, &args.token) else { return Ok(None) };
     let mut config = ClientConfig::new(relay, token);
     if let Some(path) = &args.ca_file {

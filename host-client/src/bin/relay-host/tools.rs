@@ -1,50 +1,76 @@
 //! `tools`: what code could call.
 
-use host_client::ToolSpec;
+use std::io;
+
 use host_client::catalogue::first_line;
+use host_client::{ToolSpec, Tools};
 use serde_json::{Value, json};
 
 use crate::args::ToolsArgs;
 use crate::exit::{FAILED, Failure};
+use crate::interrupt::Interrupts;
+use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
 /// How many tools a search shows.
 const FOUND: usize = 20;
+/// The widest column of names, in characters.
+const MAX_NAME: usize = 50;
 
-#[expect(clippy::print_stdout, reason = "what was asked for")]
-pub(crate) async fn tools(args: ToolsArgs) -> Result<(), Failure> {
-    let setup = Setup::new(&args.host, Some(&Progress::new(true))).await?;
-    let tools = setup.host.tools();
-    let shown = match &args.tool {
-        None => tools.specs(),
-        Some(name) => match tools.spec(name) {
-            Some(spec) => {
-                println!("{:#}", full(&spec));
-                setup.close().await;
-                return Ok(());
-            }
-            None => tools.search(name, FOUND),
-        },
-    };
+/// The tools that were asked for.
+enum Shown {
+    /// The one that has this name.
+    One(ToolSpec),
+    Many(Vec<ToolSpec>),
+}
+
+pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Failure> {
+    let setup = Interrupts::new()?.during(Setup::new(&args.host, Some(progress))).await?;
+    let shown = find(setup.host.tools(), &args.tool.join(" "));
     setup.close().await;
-    if shown.is_empty() {
-        let text = match &args.tool {
-            Some(name) => format!("no tool is named {name:?}, and none is found by these words"),
-            None => "there are no tools: name some with --mcp, --openapi, --workspace or --fetch".into(),
-        };
-        return Err(Failure { status: FAILED, text });
+    match shown {
+        Shown::One(spec) => print_json(&full(&spec).to_string()),
+        Shown::Many(specs) if specs.is_empty() => Err(Failure { status: FAILED, text: nothing(&args) }),
+        Shown::Many(specs) if args.json => print_json(&json!(specs.iter().map(full).collect::<Vec<_>>()).to_string()),
+        Shown::Many(specs) => print(&table(&specs)),
     }
-    if args.json {
-        println!("{}", json!(shown.iter().map(full).collect::<Vec<_>>()));
-        return Ok(());
+}
+
+/// A tool by its name, the tools of a server, or those that words fit.
+fn find(tools: &Tools, words: &str) -> Shown {
+    if words.is_empty() {
+        return Shown::Many(tools.specs());
     }
-    let width = shown.iter().map(|spec| spec.name.chars().count()).max().unwrap_or_default().min(50);
-    for spec in &shown {
+    if let Some(spec) = tools.spec(words) {
+        return Shown::One(spec);
+    }
+    let is_of_server = |spec: &ToolSpec| spec.name.strip_prefix(words).is_some_and(|rest| rest.starts_with('.'));
+    let of_server: Vec<_> = tools.specs().into_iter().filter(is_of_server).collect();
+    if of_server.is_empty() { Shown::Many(tools.search(words, FOUND)) } else { Shown::Many(of_server) }
+}
+
+fn nothing(args: &ToolsArgs) -> String {
+    if args.tool.is_empty() {
+        "there are no tools: name some with --mcp, --openapi, --workspace or --fetch".into()
+    } else {
+        format!("no tool is named {:?}, and none is found by these words", args.tool.join(" "))
+    }
+}
+
+/// A line for each tool, as wide as the terminal where there is one.
+fn table(specs: &[ToolSpec]) -> String {
+    let width = specs.iter().map(|spec| spec.name.chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    let lines = specs.iter().map(|spec| {
         let effect = spec.manifest.effect.map_or("?", |effect| effect.as_str());
-        println!("{:width$}  {effect:10}  {}", spec.name, first_line(&spec.description));
-    }
-    Ok(())
+        let line = format!("{:width$}  {effect:10}  {}", spec.name, first_line(&spec.description));
+        match line.char_indices().nth(columns) {
+            Some(_) if columns > 1 => line.chars().take(columns - 1).chain(['…']).collect(),
+            _ => line.trim_end().to_owned(),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// All that is known of a tool.

@@ -1,0 +1,149 @@
+//! What goes to standard output and to standard error: no pipe that was closed and nothing that a stranger wrote does harm.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
+
+use host_client::prompt::visible;
+
+use crate::exit::Failure;
+
+/// JSON over this size is printed to a person as it came, in bytes.
+const MAX_INDENTED_BYTES: usize = 64 << 10;
+
+/// Prints a line to standard output.
+pub(crate) fn print(line: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let line = if out.is_terminal() { plain(line) } else { line.into() };
+    let printed = writeln!(out, "{line}").and_then(|()| out.flush());
+    printed.or_else(unprinted)
+}
+
+/// Prints JSON to standard output: indented for a person, as it came for a program.
+pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
+    let is_terminal = io::stdout().is_terminal();
+    if is_terminal && json.len() <= MAX_INDENTED_BYTES {
+        print(&escaped(&indented(json)))
+    } else if is_terminal {
+        print(&escaped(json))
+    } else {
+        print(json)
+    }
+}
+
+/// What it means that standard output cannot be written.
+pub(crate) fn unprinted(error: io::Error) -> Result<(), Failure> {
+    match error.kind() {
+        // Whoever reads has seen enough.
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(Failure::failed(format!("standard output cannot be written: {error}"))),
+    }
+}
+
+/// Prints a line to standard error.
+pub(crate) fn note(line: &str) {
+    let mut err = io::stderr().lock();
+    let line = if err.is_terminal() { plain(line) } else { line.into() };
+    // Where this fails, there is nobody left to tell.
+    let _ = writeln!(err, "{line}");
+}
+
+/// The text without anything that a terminal would obey or not show, but for its lines and tabs.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\t')) {
+        return text.into();
+    }
+    let mut plain = String::with_capacity(text.len());
+    for piece in text.split_inclusive(['\n', '\t']) {
+        let inner = piece.trim_end_matches(['\n', '\t']);
+        plain.push_str(&visible(inner.strip_suffix('\r').unwrap_or(inner)));
+        plain.push_str(&piece[inner.len()..]);
+    }
+    plain.into()
+}
+
+/// JSON, with escapes of its own for what a terminal would obey or not show.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character == '\n' || is_shown(character) {
+            text.push(character);
+        } else {
+            let units =
+                character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+            text.push_str(&units);
+        }
+    }
+    text
+}
+
+fn is_shown(character: char) -> bool {
+    visible(character.encode_utf8(&mut [0; 4])).chars().eq([character])
+}
+
+/// JSON with a line for each member. Order and numbers stay as they came, which they would not if it was parsed.
+fn indented(json: &str) -> String {
+    let mut text = String::with_capacity(2 * json.len());
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    let mut characters = json.chars().filter(|it| *it != '\n').peekable();
+    while let Some(character) = characters.next() {
+        if in_string {
+            text.push(character);
+            in_string = is_escaped || character != '"';
+            is_escaped = !is_escaped && character == '\\';
+            continue;
+        }
+        let new_line =
+            |text: &mut String, depth: usize| text.extend(std::iter::once("\n").chain((0..depth).map(|_| "  ")));
+        match character {
+            '{' | '[' => {
+                text.push(character);
+                while characters.next_if(|it| it.is_ascii_whitespace()).is_some() {}
+                match characters.next_if(|it| matches!(it, '}' | ']')) {
+                    Some(end) => text.push(end),
+                    None => {
+                        depth += 1;
+                        new_line(&mut text, depth);
+                    }
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut text, depth);
+                text.push(character);
+            }
+            ',' => {
+                text.push(character);
+                new_line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            _ if character.is_ascii_whitespace() => {}
+            _ => {
+                in_string = character == '"';
+                text.push(character);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_its_order_and_numbers() {
+        let json = r#"{"b":[1.50,{}, [ ],"a\"b,{:"],"a":{"x":null}}"#;
+        let expected =
+            "{\n  \"b\": [\n    1.50,\n    {},\n    [],\n    \"a\\\"b,{:\"\n  ],\n  \"a\": {\n    \"x\": null\n  }\n}";
+        assert_eq!(indented(json), expected);
+        assert_eq!(indented("\"\\\\\""), "\"\\\\\"");
+        assert_eq!(indented("12"), "12");
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_and_json_stays_json() {
+        assert_eq!(escaped("\"é 🙂 \u{9b}2J\u{202e}\u{7f}\u{e0041}\""), r#""é 🙂 \u009b2J\u202e\u007f\udb40\udc41""#);
+        assert_eq!(plain("a\tb\r\n\u{1b}[2J\n"), "a\tb\n\\u{1b}[2J\n");
+        assert_eq!(plain("two\n\nlines"), "two\n\nlines");
+    }
+}

@@ -1,0 +1,48 @@
+//! Everything that running code takes: tools, rules and a relay. What can begin at the same time does.
+
+use std::sync::Arc;
+
+use host_client::{Client, ClientConfig, LocalRelay};
+
+use crate::args::{HostArgs, RelayArgs};
+use crate::exit::Failure;
+use crate::output::note;
+use crate::progress::Progress;
+use crate::setup::{Setup, config};
+
+/// A session with a relay. [`Session::close`] ends what was started for it.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) setup: Setup,
+    /// Lives as long as this.
+    _own: Option<LocalRelay>,
+}
+
+impl Session {
+    pub(crate) async fn open(host: &HostArgs, relay: &RelayArgs, progress: &Progress) -> Result<Self, Failure> {
+        let (setup, (config, own)) = tokio::try_join!(Setup::new(host, Some(progress)), find(relay))?;
+        let client = Client::connect(config, Arc::clone(&setup.host)).await?;
+        for warning in client.warnings() {
+            note(&format!("warning: {}", warning.message));
+        }
+        Ok(Self { client, setup, _own: own })
+    }
+
+    pub(crate) async fn close(self) {
+        let Self { client, setup, _own: own } = self;
+        drop(client);
+        setup.close().await;
+        drop(own);
+    }
+}
+
+/// The relay that the arguments name, or one of its own.
+async fn find(args: &RelayArgs) -> Result<(ClientConfig, Option<LocalRelay>), Failure> {
+    match config(args)? {
+        Some(config) => Ok((config, None)),
+        None => {
+            let relay = LocalRelay::start().await?;
+            Ok((relay.client_config().await?, Some(relay)))
+        }
+    }
+}
