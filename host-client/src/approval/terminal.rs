@@ -17,6 +17,8 @@ use crate::prompt::{self, Answer, Question};
 
 /// How often it is looked whether anybody still waits for the answer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long nothing is asked after a question was withdrawn.
+const WITHDRAWN: Duration = Duration::from_secs(1);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 10;
 
@@ -82,7 +84,10 @@ impl Approver for TerminalApprover {
                 Ok(Ok(Answer::Execution)) => Approval::Execution,
                 Ok(Ok(Answer::Session)) => Approval::Session,
                 Ok(Ok(Answer::No)) => Approval::deny(),
-                Ok(Err(error)) => Approval::Deny { reason: Some(format!("the terminal could not be asked: {error}")) },
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "the terminal could not be asked");
+                    Approval::Deny { reason: Some("the terminal could not be asked".into()) }
+                }
                 Err(_panic) => Approval::deny(),
             }
         })
@@ -120,6 +125,8 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &AtomicBool) ->
             // Half an answer is not left for whoever reads the terminal next.
             forget_typed(terminal)?;
             writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
+            // What a finger was about to type is no answer to the next question, which waits meanwhile.
+            std::thread::sleep(WITHDRAWN);
             return Ok(Answer::No);
         };
         match prompt::parse_answer(&typed) {
