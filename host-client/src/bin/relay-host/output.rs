@@ -20,14 +20,20 @@ pub(crate) fn print(line: &str) -> Result<(), Failure> {
 
 /// Prints JSON to standard output: indented for a person, as it came for a program.
 pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
-    let is_terminal = io::stdout().is_terminal();
-    if is_terminal && json.len() <= MAX_INDENTED_BYTES {
-        print(&escaped(&indented(json)))
-    } else if is_terminal {
-        print(&escaped(json))
+    if io::stdout().is_terminal() && json.len() <= MAX_INDENTED_BYTES {
+        print_indented(json)
     } else {
-        print(json)
+        print_plain(json)
     }
+}
+
+/// Prints JSON to standard output, indented for whoever it is.
+pub(crate) fn print_indented(json: &str) -> Result<(), Failure> {
+    print_plain(&indented(json))
+}
+
+fn print_plain(json: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(&escaped(json)) } else { print(json) }
 }
 
 /// What it means that standard output cannot be written.

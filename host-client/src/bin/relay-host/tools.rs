@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::args::ToolsArgs;
 use crate::exit::{FAILED, Failure};
 use crate::interrupt::Interrupts;
-use crate::output::{print, print_json};
+use crate::output::{print, print_indented, print_json};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -30,7 +30,8 @@ pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Fa
     let shown = find(setup.host.tools(), &args.tool.join(" "));
     setup.close().await;
     match shown {
-        Shown::One(spec) => print_json(&full(&spec).to_string()),
+        Shown::One(spec) if args.json => print_json(&full(&spec).to_string()),
+        Shown::One(spec) => print_indented(&full(&spec).to_string()),
         Shown::Many(specs) if specs.is_empty() => Err(Failure { status: FAILED, text: nothing(&args) }),
         Shown::Many(specs) if args.json => print_json(&json!(specs.iter().map(full).collect::<Vec<_>>()).to_string()),
         Shown::Many(specs) => print(&table(&specs)),
