@@ -15,6 +15,11 @@ async fn a_relay_that_died_is_started_again() {
     let relay = find(&family(client.process()), "sandbox-relay serve");
     relay.signal(Signal::KILL);
     gone(&[relay]).await;
+    // Code that is sent before the host has heard of it is lost, and never run again by itself; the next finds a new relay.
+    let result = client.execute("return 2").await;
+    if result["isError"] == true {
+        assert_eq!(result["structuredContent"]["error"]["code"], "SESSION_LOST", "{result}");
+    }
     assert_eq!(client.value("return 2").await, 2);
 
     let id = client.begin("execute_code", json!({"code": "await mcp.call('fake.wait', {})"})).await;
