@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::folder::Folder;
 use crate::terminal::Terminal;
 
-const PROMPT: &str = "[s] this tool in this session, [n] no: ";
+const PROMPT: &str = "[n] no\r\nRun fake.echo? ";
 const ASK: &str = "const ask = (args) => mcp.call('fake.echo', args).then(() => 'ran', (error) => error.code);\n";
 
 /// A script with `ask(arguments)`, at a terminal.
@@ -30,13 +30,13 @@ async fn a_question_is_shown_whole_and_each_answer_means_what_it_says() {
             let question = &question[question.find("The code wants").unwrap()..];
             let expected = format!(
                 "The code wants to call fake.echo (nobody said what it does).\r\n\
-                 The rule that asks: default: ask unknown\r\n\
+                 The rule that asks: default: ask unknown effects\r\n\
                  The arguments:\r\n  | {{\r\n  |   \"n\": {number}\r\n  | }}\r\n\
                  The code begins:\r\n"
             );
             assert!(question.starts_with(&expected), "{question}");
             assert!(!question.contains('\u{1b}'), "nothing comes in between: {question:?}");
-            assert!(question.contains("\r\nNo answer within 9m 59s is a no.\r\nRun it? [y] once,"), "{question}");
+            assert!(question.contains("\r\nNo answer within 9m 59s is a no.\r\n[y] once  [e]"), "{question}");
             terminal.types(&format!("{answer}\n"));
         }
         terminal.sees(&format!("\"{result}\"\r\n")).await;
@@ -90,12 +90,13 @@ async fn questions_of_one_moment_are_asked_one_after_the_other() {
     let code = "return (await Promise.all([ask({a: 1}), ask({a: 2})])).join()";
     let mut terminal = start(&folder, code, &[]);
     let first = terminal.sees(PROMPT).await;
-    assert!(first.contains("\"a\": 1") && !first.contains("\"a\": 2"), "{first}");
+    let is_about = |question: &str, number: u8| question.contains(&format!("\"a\": {number}\r\n"));
+    assert_ne!(is_about(&first, 1), is_about(&first, 2), "{first}");
     terminal.types("n\n");
     let second = terminal.sees(PROMPT).await;
-    assert!(second.contains("\"a\": 2"), "{second}");
+    assert_eq!((is_about(&first, 1), is_about(&first, 2)), (is_about(&second, 2), is_about(&second, 1)), "{second}");
     terminal.types("y\n");
-    terminal.sees("\"APPROVAL_DENIED,ran\"").await;
+    terminal.sees(if is_about(&first, 1) { "\"APPROVAL_DENIED,ran\"" } else { "\"ran,APPROVAL_DENIED\"" }).await;
     assert_eq!(terminal.ends().await.0, Some(0));
 }
 
@@ -109,7 +110,7 @@ async fn hostile_arguments_do_not_fake_a_question() {
     let question = &question[question.find("The code wants").unwrap()..];
     assert!(question.chars().all(|it| !it.is_control() || it == '\r' || it == '\n'), "{question:?}");
     assert!(!question.contains(['\u{202e}', '\u{200b}']), "{question:?}");
-    assert_eq!(question.lines().filter(|line| line.starts_with("Run it?")).count(), 1, "{question}");
+    assert_eq!(question.lines().filter(|line| line.starts_with("Run fake.echo?")).count(), 1, "{question}");
     assert!(question.contains("\"small\": 7") && question.contains("NOT ALL of the arguments is shown"), "{question}");
     assert!(question.lines().count() < 50, "{question}");
     terminal.types("n\n");
@@ -150,7 +151,7 @@ async fn what_is_printed_and_ends_meanwhile_waits_for_the_answer() {
     );
     terminal.sees(PROMPT).await;
     folder.file("shown", "");
-    crate::eventually("the code has printed", || folder.read("log").contains("workspace.grep")).await;
+    crate::eventually(|| "the code has printed".into(), || folder.read("log").contains("workspace.grep")).await;
     terminal.types("y\n");
     let between = terminal.sees("from the code").await;
     assert!(between.starts_with("y\r\n"), "{between:?}");

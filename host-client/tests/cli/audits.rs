@@ -11,9 +11,9 @@ const WITH: [&str; 6] = ["--mcp", "mcp.json", "--policy", "allow.toml", "--audit
 async fn a_run_is_recorded_shown_and_verified() {
     let folder = Folder::new();
     folder.fake_server("plain").file("allow.toml", ALLOW);
-    let code = "return (await mcp.call('fake.echo', {card: '4111', name: 'Ann'})).arguments";
+    let code = "return (await mcp.call('fake.echo', {card: '4111 1111', name: 'Ann'})).arguments";
     let arguments = [&["run", "-", "--redact", "fake.*=$.card"][..], &WITH].concat();
-    assert_eq!(folder.run_with(code, &arguments).await.value()["card"], "4111");
+    assert_eq!(folder.run_with(code, &arguments).await.value()["card"], "4111 1111");
     let shown = folder.run(&["audit", "show", "log"]).await;
     let kinds: Vec<_> = shown.out.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(kinds, ["opened", "execution", "decision", "completion", "end"], "{shown:?}");
@@ -23,7 +23,7 @@ async fn a_run_is_recorded_shown_and_verified() {
     assert_eq!(records, folder.read("log"));
     let records: Vec<Value> = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let decision = &records[2];
-    assert!(decision.to_string().contains("Ann") && !decision.to_string().contains("4111"), "{decision}");
+    assert!(decision.to_string().contains("Ann") && !decision.to_string().contains("4111 1111"), "{decision}");
     let execution = records[1]["execution"].as_str().unwrap();
     let of_one = folder.run(&["audit", "show", "log", "--execution", execution]).await;
     assert_eq!(of_one.out.lines().count(), 4, "{of_one:?}");
@@ -61,12 +61,19 @@ async fn on_a_full_disk_nothing_runs() {
     let ended = on_a_full_disk(&folder, 1_000, &arguments, "").await;
     ended.says(1, &["nothing was run: the audit log log cannot be written"]);
     assert!(!folder.read("notes").contains("waiting"), "the tool ran");
-    let records = folder.read("log").lines().count();
+    let first = folder.read("log");
     std::fs::remove_file(folder.path("log")).unwrap();
     let ended = on_a_full_disk(&folder, 2_500, &arguments, "").await;
     assert!(ended.status == Some(1) && ended.err.contains("INTERNAL: fake.wait was not run"), "{ended:?}");
     assert!(!folder.read("notes").contains("waiting"), "the tool ran");
-    assert_eq!((records, folder.read("log").lines().count()), (1, 2), "no half of a record stays");
+    let kinds = |log: &str| {
+        let records = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("no half of a record stays"));
+        records.map(|record| record["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (kinds(&first), kinds(&folder.read("log"))),
+        (vec!["opened".into()], ["opened", "execution", "end"].map(str::to_owned).into())
+    );
     let ended = on_a_full_disk(&folder, 0, &["call", "fake.wait", "--audit", "new", "--mcp", "mcp.json"], "").await;
     ended.says(2, &["the audit log new cannot be written"]);
 }

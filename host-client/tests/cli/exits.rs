@@ -49,7 +49,7 @@ async fn wrong_usage_is_2_and_says_what_would_be_right() {
         (&["call", "workspace.ls", "{\"a\": }"], &["the arguments are no JSON", "column 7"]),
         (&["audit", "verify", "nothing"], &["nothing cannot be read"]),
         (&["audit", "show", "nothing"], &["nothing cannot be read"]),
-        (&["audit", "verify", "x.js", "--head", "12"], &["12"]),
+        (&["audit", "verify", "x.js", "--head", "12"], &["64 lowercase hexadecimal digits"]),
         (&["completions", "cmd"], &["bash", "zsh", "fish"]),
     ];
     for (arguments, words) in cases {
@@ -66,7 +66,10 @@ async fn code_that_fails_is_1_and_is_told_where() {
         ("const a = 1;\nnull.x", &["EVAL_ERROR: TypeError", "(line 2, column 6)"]),
         ("return 1n", &["NOT_SERIALIZABLE"]),
         ("await new Promise(() => {})", &["UNSETTLED"]),
-        ("await mcp.call('nobody.there')", &["there is no server \"nobody\""]),
+        (
+            "await mcp.call('nobody.there')",
+            &["there is no server \"nobody\"", "\ntool: nobody.there, UNKNOWN_SERVER\n"],
+        ),
     ];
     for (code, words) in cases {
         folder.run_with(code, &["run", "-"]).await.says(1, words);

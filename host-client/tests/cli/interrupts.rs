@@ -29,10 +29,10 @@ async fn ended(child: Child) -> Ended {
 
 /// Waits until nothing is left of the program: servers, what they started, the relay, and its processes.
 async fn nothing_is_left(folder: &Folder, relays: &[i32]) {
-    eventually("nothing is left", || folder.processes().is_empty()).await;
+    eventually(|| "nothing is left".into(), || folder.processes().is_empty()).await;
     let of_relays: Vec<_> = relays.iter().map(|id| format!("--parent={id} ")).collect();
     let is_left = |line: &str| of_relays.iter().any(|it| format!("{line} ").contains(it));
-    eventually("no worker is left", || !processes(|_| true).iter().any(|(_, line)| is_left(line))).await;
+    eventually(|| "no worker is left".into(), || !processes(|_| true).iter().any(|(_, line)| is_left(line))).await;
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn what_runs_is_cancelled_and_nothing_is_left() {
     for kind in [Signal::INT, Signal::TERM] {
         folder.file("notes", "");
         let child = start(&folder, &["run", "x.js", "--mcp", "mcp.json", "--policy", "allow.toml"]);
-        eventually("the tool runs", || folder.read("notes").contains("waiting")).await;
+        eventually(|| "the tool runs".into(), || folder.read("notes").contains("waiting")).await;
         let relays: Vec<_> =
             folder.processes().into_iter().filter(|(_, line)| line.contains("sandbox-relay serve")).collect();
         assert_eq!(relays.len(), 1, "{relays:?}");
@@ -54,7 +54,7 @@ async fn what_runs_is_cancelled_and_nothing_is_left() {
         assert_eq!((ended.status, &*ended.out), (Some(1), ""), "{ended:?}");
         assert_eq!(ended.err, "on\nrelay-host: CANCELLED: the execution was cancelled\n");
         let descendant: i32 = folder.read("notes").lines().next().unwrap().parse().unwrap();
-        eventually("what the server started is gone", || !lives(descendant)).await;
+        eventually(|| "what the server started is gone".into(), || !lives(descendant)).await;
         nothing_is_left(&folder, &[relays[0].0]).await;
     }
 }
@@ -82,9 +82,10 @@ async fn servers_that_start_and_calls_are_given_up() {
     folder.fake_server("hangs");
     for arguments in [&["tools", "--mcp", "mcp.json"][..], &["call", "fake.x", "--mcp", "mcp.json"]] {
         let child = start(&folder, arguments);
-        eventually("the server starts", || {
-            folder.processes().iter().any(|(_, line)| line.starts_with("python3") && line.contains("fake.py"))
-        })
+        eventually(
+            || "the server starts".into(),
+            || folder.processes().iter().any(|(_, line)| line.contains("fake.py")),
+        )
         .await;
         signal(&child, Signal::INT);
         ended(child).await.says(1, &["relay-host: interrupted"]);
@@ -92,7 +93,7 @@ async fn servers_that_start_and_calls_are_given_up() {
     }
     folder.fake_server("plain").file("allow.toml", "[default]\nunknown = \"allow\"");
     let child = start(&folder, &["call", "fake.wait", "--mcp", "mcp.json", "--policy", "allow.toml"]);
-    eventually("the tool runs", || folder.read("notes").contains("waiting")).await;
+    eventually(|| "the tool runs".into(), || folder.read("notes").contains("waiting")).await;
     signal(&child, Signal::TERM);
     ended(child).await.says(1, &["relay-host: interrupted"]);
     nothing_is_left(&folder, &[]).await;

@@ -17,17 +17,17 @@ mod tools;
 
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
 /// Waits until something holds.
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+async fn eventually(what: impl Fn() -> String, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "it never comes about: {what}");
+        assert!(start.elapsed() < PATIENCE, "it never comes about: {}", what());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

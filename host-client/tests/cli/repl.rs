@@ -11,9 +11,9 @@ async fn lines_are_programs_and_commands() {
     let mut terminal = Terminal::start(&folder, &["repl", "--workspace", "."]);
     terminal.sees(".exit or Ctrl-D ends").await;
     for (line, answer) in [
-        ("1 + 41", "\r\n42\r\n"),
-        (".5 + 1", "\r\n1.5\r\n"),
-        ("const a = 7; console.log('said'); return a", "said\r\n7\r\n"),
+        ("1 + 41", "42\r\n"),
+        (".5 + 1", "1.5\r\n"),
+        ("const a = 7; console.log('said'); return a", "7\r\n"),
         ("return a", "EVAL_ERROR: ReferenceError: a is not defined"),
         ("return 1 +", "SYNTAX_ERROR: "),
         (".tools", "workspace.grep: "),
@@ -27,7 +27,7 @@ async fn lines_are_programs_and_commands() {
     }
     // The last line that was not empty, and the one before it.
     terminal.types("\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\u{1b}[A\r");
-    terminal.sees("\r\n42\r\n").await;
+    terminal.sees("42\r\n").await;
     terminal.types(".exit\r");
     assert_eq!(terminal.ends().await.0, Some(0));
     let mut terminal = Terminal::start(&folder, &["repl"]);
@@ -51,7 +51,7 @@ async fn ctrl_c_cancels_a_line_and_not_the_session() {
     terminal.sees("CANCELLED: the execution was cancelled\r\n").await;
     terminal.sees("> ").await;
     terminal.types("await mcp.call('fake.echo', {a: 1})\r");
-    terminal.sees("[n] no: ").await;
+    terminal.sees("[n] no\r\nRun ").await;
     terminal.types("y\n");
     terminal.sees("\"a\": 1").await;
     terminal.sees("> ").await;
@@ -60,7 +60,7 @@ async fn ctrl_c_cancels_a_line_and_not_the_session() {
     terminal.sees("half").await;
     kill_process(Pid::from_raw(terminal.id()).unwrap(), Signal::TERM).unwrap();
     assert_eq!(terminal.ends().await.0, Some(1));
-    crate::eventually("nothing is left", || folder.processes().is_empty()).await;
+    crate::eventually(|| "nothing is left".into(), || folder.processes().is_empty()).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ async fn the_value_goes_to_standard_output_and_the_rest_to_standard_error() {
     let ended = folder.run(&["run", "x.js"]).await;
     assert_eq!((ended.status, &*ended.out), (Some(0), "{\"b\":[1,2.5],\"a\":\"ä\"}\n"), "{ended:?}");
     assert_eq!(ended.err, "one\ntwo\u{1b}[2J\n", "a program gets what the code wrote");
-    let ended = folder.run_with("const a: number = 6; return a * 7", &["run", "-"]).await;
+    let ended = folder.run_with("const a = 6; return a * 7", &["run", "-"]).await;
     assert_eq!(ended.value(), 42);
     assert!(folder.processes().is_empty(), "{:?}", folder.processes());
 }
@@ -82,7 +82,7 @@ async fn json_says_everything_of_success_and_of_failure() {
     assert_eq!((ended.status, &*ended.err, printed), (Some(1), "", &json!("before")), "{ended:?}");
     assert_eq!(error["code"], "EVAL_ERROR", "{object}");
     assert_eq!(error["tool"], json!({"name": "fake.refuse", "code": "TOOL_FAILED"}), "{object}");
-    assert_eq!((&error["line"], object["usage"]["tool_calls"].as_u64()), (&json!(2), Some(1)), "{object}");
+    assert_eq!(&object["usage"]["tool_calls"], 1, "{object}");
 
     for (arguments, status) in [(["run", "nothing.js", "--json"], 2), (["run", "-", "--json"], 3)] {
         let mut command = folder.command(&arguments);
@@ -97,13 +97,13 @@ async fn json_says_everything_of_success_and_of_failure() {
 #[tokio::test]
 async fn limits_tools_and_phase_hold_for_the_code() {
     let folder = Folder::new();
-    folder.fake_server("plain").file("allow.toml", "[default]\nunknown = \"allow\"\nprivileged = \"allow\"");
+    folder.fake_server("plain").file("allow.toml", "[default]\nunknown = \"allow\"\nmutating = \"allow\"");
     let run = async |code: &str, more: &[&str]| {
         let usual = ["run", "-", "--mcp", "mcp.json", "--policy", "allow.toml"];
         folder.run_with(code, &[&usual[..], more].concat()).await
     };
     run("for (;;);", &["--limit", "wall_ms=2_00"]).await.says(1, &["TIMEOUT", "200"]);
-    let two = "await mcp.call('fake.hints'); await mcp.call('fake.hints')";
+    let two = "await mcp.call('fake.echo'); await mcp.call('fake.echo')";
     run(two, &["--limit", "tool_calls=1"]).await.says(1, &["TOOL_CALL_LIMIT"]);
     let code = |tool: &str| {
         format!(
@@ -129,7 +129,7 @@ async fn a_server_that_does_not_start_is_named_and_the_others_work() {
     let code =
         "return [(await mcp.call('fake.echo', {a: 1})).arguments, await mcp.call('dead.x').catch((e) => e.code)]";
     let ended = folder.run_with(code, &arguments).await;
-    assert_eq!((ended.status, &*ended.out), (Some(0), "[{\"a\":1},\"UNKNOWN_TOOL\"]\n"), "{ended:?}");
+    assert_eq!((ended.status, &*ended.out), (Some(0), "[{\"a\":1},\"UNKNOWN_SERVER\"]\n"), "{ended:?}");
     let lines: Vec<_> = ended.err.lines().collect();
     assert_eq!(lines.len(), 3, "each is named once: {ended:?}");
     for (line, words) in lines.iter().zip([["\"dead\"", "missing"], ["\"hung\"", "1 s"], ["\"missing\"", "/nowhere"]]) {

@@ -68,7 +68,7 @@ impl Terminal {
                 true
             })
         };
-        eventually(&format!("{text:?} is seen in {:?}", self.seen()), is_there).await;
+        eventually(|| format!("{text:?} is seen in {:?}", self.seen()), is_there).await;
         self.looked = end;
         String::from_utf8_lossy(&self.seen.lock().unwrap()[from..end]).into_owned()
     }
@@ -84,7 +84,7 @@ impl Terminal {
         let modes = tcgetattr(&*self.controller).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{modes:?}");
         // What was written last is still on its way when the program has ended.
-        eventually("nobody has the terminal any more", || self.reader.is_finished()).await;
+        eventually(|| "nobody has the terminal any more".into(), || self.reader.is_finished()).await;
         let seen = self.seen();
         (status.code(), seen[self.looked.min(seen.len())..].to_owned())
     }

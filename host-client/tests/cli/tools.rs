@@ -42,7 +42,10 @@ async fn tools_of_all_kinds_are_in_one_table() {
     assert!(rows.is_sorted(), "{}", all.out);
     let of_server = tools(&["shop"]).await;
     assert_eq!(of_server.out.lines().count(), 1, "{of_server:?}");
-    assert!(of_server.out.starts_with("shop.getOrder  read_only") && of_server.out.ends_with("Gets an order\n"));
+    assert!(
+        of_server.out.starts_with("shop.getOrder  read_only")
+            && of_server.out.ends_with("Gets an order (GET /orders/{id})\n")
+    );
 
     let one = tools(&["shop.getOrder"]).await;
     assert!(one.out.starts_with("{\n  \""), "{one:?}");

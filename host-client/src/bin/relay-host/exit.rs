@@ -43,6 +43,10 @@ impl From<Error> for Failure {
             _ => USAGE,
         };
         let text = match &error {
+            Error::Execution(error) => match &error.tool {
+                Some((tool, code)) => format!("{error}\ntool: {tool}, {code}"),
+                None => error.to_string(),
+            },
             Error::Local(_) => format!("{error}; or name a relay that runs with --relay and --token"),
             _ => error.to_string(),
         };

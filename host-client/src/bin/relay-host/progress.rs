@@ -137,15 +137,17 @@ impl Progress {
 impl Line {
     fn draw(&mut self) {
         let Some((text, since)) = self.shown.as_ref().filter(|_| self.is_wanted && self.questions == 0) else { return };
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_elapsed(since.elapsed());
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
-                bar.set_style(style);
-            }
-            bar.enable_steady_tick(DRAWN_EVERY);
-            bar
-        });
-        bar.set_message(text.clone());
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.clone());
+            return;
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = bar.with_elapsed(since.elapsed()).with_message(text.clone());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(DRAWN_EVERY);
+        self.bar = Some(bar);
     }
 
     fn erase(&mut self) {
@@ -209,7 +211,7 @@ impl Counts {
     }
 
     fn line(&self) -> String {
-        let mut line = format!("{} calls done, {}", self.done, HumanBytes(self.bytes));
+        let mut line = format!("calls: {} done, {}", self.done, HumanBytes(self.bytes));
         if self.failed > 0 {
             line.push_str(&format!(", {} failed", self.failed));
         }

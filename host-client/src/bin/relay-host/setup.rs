@@ -109,7 +109,7 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
                     note(&format!("relay-host: the MCP server {name:?}: {left_out}"));
                 }
             }
-            ServerState::Failed { reason, .. } => {
+            ServerState::Failed { reason, .. } | ServerState::Starting { after: Some(reason) } => {
                 note(&format!("relay-host: the MCP server {name:?} failed: {reason}"))
             }
             state => note(&format!("relay-host: the MCP server {name:?}: {state}")),
