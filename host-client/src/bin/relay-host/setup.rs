@@ -154,9 +154,8 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
 fn unattended(request: &ApprovalRequest) -> Approval {
     let tool = request.tool.as_str();
     let reason = format!(
-        "it needs an approval ({}), and there is no terminal to ask at. Allow it in a file that --policy names: \
-         rule = [{{tools = [{tool:?}], decision = \"allow\"}}]",
-        request.rule
+        "it needs an approval, and there is no terminal to ask at. Allow it in a file that --policy names: \
+         rule = [{{tools = [{tool:?}], decision = \"allow\"}}]"
     );
     Approval::Deny { reason: Some(reason) }
 }
