@@ -2,12 +2,12 @@
 //! and the audit tell the same story.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod scene;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod spans;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -22,38 +22,17 @@ use serde_json::{Value, json};
 /// By its id: the tool, and how the call ended.
 type Story = BTreeMap<u64, (String, String)>;
 
-const CODE: &str = r#"
-const { folder } = JSON.parse(read_input());
-const many = (count, tool, args) => Promise.all(Array.from({ length: count }, () => mcp.call(tool, args)));
-const times = await many(20, "time.get_current_time", { timezone: "UTC" });
-const texts = await many(24, "files.read_text_file", { path: folder + "/a.txt" });
-const logs = await many(3, "git.git_log", { repo_path: folder });
-const write = (name) => mcp.call("files.write_file", { path: folder + "/" + name, content: "written" });
-const written = await write("approved.txt").then(() => "written", (error) => error.code);
-const refused = await write("refused.txt").then(() => "written", (error) => error.code);
-const reset = await mcp.call("git.git_reset", { repo_path: folder }).then(() => "reset", (error) => error.code);
-return { times: times.length, text: texts[0].content, logs: logs.length, written, refused, reset };
-"#;
-
 #[tokio::test]
 async fn events_spans_and_audit_tell_the_same_story() {
     let spans = spans::Kept::default();
     tracing::subscriber::set_global_default(spans.clone()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
-    std::fs::write(root.join("a.txt"), "first line\n").unwrap();
-    for arguments in [&["init", "--quiet"][..], &["add", "."], &["commit", "--quiet", "--message", "first"]] {
-        let settings = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
-        assert!(Command::new("git").current_dir(&root).args(settings).args(arguments).status().unwrap().success());
-    }
+    scene::prepare(&root);
 
     let tools = Tools::new();
     let servers = McpServers::new(&tools);
-    let config = json!({"mcpServers": {
-        "files": {"command": servers::program("mcp-server-filesystem"), "args": [root]},
-        "git": {"command": servers::program("mcp-server-git"), "args": ["--repository", root]},
-        "time": {"command": servers::program("mcp-server-time"), "args": ["--local-timezone", "UTC"]},
-    }});
+    let config = json!({"mcpServers": scene::servers(&root)});
     servers.start(McpConfig::from_json(&config.to_string(), "a test").unwrap()).unwrap();
     for status in servers.ready(Duration::from_secs(60)).await {
         assert!(matches!(status.state, ServerState::Connected { .. }), "{status}");
@@ -67,18 +46,16 @@ async fn events_spans_and_audit_tell_the_same_story() {
         std::future::ready(answers.lock().unwrap().pop().expect("a third question"))
     });
     let audit = Audit::open(AuditConfig::new(&log)).unwrap();
-    let policy = Policy::parse(include_str!("policy.toml"), "policy.toml").unwrap();
+    let policy = Policy::parse(scene::POLICY, "policy.toml").unwrap();
     let host = Host::new(tools).policy(policy).approver(approver).audit(audit.clone());
     let relay = LocalRelay::start().await.unwrap();
     let client = Client::connect(relay.client_config().await.unwrap(), host).await.unwrap();
 
-    let request = ExecuteRequest::new(CODE).io(json!({"folder": root}).to_string());
+    let request = ExecuteRequest::new(scene::CODE).io(json!({"folder": root}).to_string());
     let mut execution = client.execute(request).await.unwrap();
     let mut stream = execution.events().unwrap();
     let outcome = tokio::time::timeout(Duration::from_secs(60), execution).await.unwrap().unwrap();
-    let expected = json!({"times": 20, "text": "first line\n", "logs": 3, "written": "written",
-        "refused": "APPROVAL_DENIED", "reset": "TOOL_DENIED"});
-    assert_eq!(outcome.value().unwrap(), expected);
+    assert_eq!(outcome.value().unwrap(), scene::result());
     assert_eq!(outcome.usage.tool_calls, 50);
     assert!(root.join("approved.txt").exists() && !root.join("refused.txt").exists());
 
