@@ -3,6 +3,7 @@
 mod echo;
 mod measure;
 mod neighbour;
+mod pipeline;
 mod report;
 mod soak;
 
@@ -26,6 +27,9 @@ struct Args {
     /// Load the relay for so many minutes instead, one execution in twenty hostile, and see that nothing grows
     #[arg(long)]
     soak_minutes: Option<u64>,
+    /// Measure only what a call costs on the host
+    #[arg(long)]
+    pipeline: bool,
     /// The relay's binary, if not the one beside this program
     #[arg(long)]
     relay: Option<PathBuf>,
@@ -56,6 +60,10 @@ fn main() -> anyhow::Result<()> {
         if let Some(minutes) = args.soak_minutes {
             soak::soak(&relay, Duration::from_secs(minutes * 60)).await?;
             return Ok(None);
+        }
+        if args.pipeline {
+            pipeline::pipeline(scale, &mut table).await?;
+            return Ok(Some(table));
         }
         measure::all(&relay, scale, args.image_bytes, &mut table).await?;
         anyhow::Ok(Some(table))

@@ -49,6 +49,7 @@ pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: 
     drop((client, relay));
     start(binary, scale, table).await?;
     backends(binary, scale, table).await?;
+    crate::pipeline::pipeline(scale, table).await?;
     crate::neighbour::neighbour(binary, scale, table).await?;
     if let Some(bytes) = image {
         #[expect(clippy::cast_precision_loss, reason = "a size in MB")]

@@ -4,12 +4,18 @@
 //! never skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "../../host-client/tests/servers/mod.rs"]
+mod servers;
+
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host_client::{Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, Tools};
+use host_client::{
+    Approval, CallbackApprover, Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, Host, LimitName,
+    McpConfig, McpServers, ToolError, Tools,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -75,8 +81,8 @@ impl Container {
         output(command.arg(image()).args(["token", "--subject", "container"]).args(arguments))
     }
 
-    async fn connect(&self, tools: Tools) -> Client {
-        Client::connect(ClientConfig::new(&self.url, self.token()), tools).await.unwrap()
+    async fn connect(&self, host: impl Into<Arc<Host>>) -> Client {
+        Client::connect(ClientConfig::new(&self.url, self.token()), host).await.unwrap()
     }
 
     /// The processes in the container, as the engine's machine sees them.
@@ -133,6 +139,42 @@ fn tools() -> Tools {
         })
         .unwrap();
     tools
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_mcp_servers_and_a_person_answer_code_in_a_container() {
+    let container = Container::start(&[]);
+    let (tools, folder) = (Tools::new(), tempfile::tempdir().unwrap());
+    let servers = McpServers::new(&tools);
+    let root = folder.path().canonicalize().unwrap();
+    let config = json!({"mcpServers": {
+        "files": {"command": servers::program("mcp-server-filesystem"), "args": [root]},
+        "time": {"command": servers::program("mcp-server-time"), "args": ["--local-timezone", "UTC"]},
+    }});
+    // They become known to the relay while it is connected.
+    let host = Host::new(tools.clone()).approver(CallbackApprover::new("a test", |_| async {
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        Approval::Once
+    }));
+    let client = container.connect(host).await;
+    servers.start(McpConfig::from_json(&config.to_string(), "a test").unwrap()).unwrap();
+    within(servers.ready(PATIENCE)).await;
+    let code = "const path = read_input() + '/a.txt';
+        await mcp.call('files.write_file', {path, content: 'written from a container'});
+        const [time, text] = await Promise.all([
+            mcp.call('time.get_current_time', {timezone: 'Asia/Tokyo'}), mcp.call('files.read_text_file', {path})]);
+        return [time.timezone, text.content]";
+    let outcome = loop {
+        // The relay hears of new tools a moment later. The person takes longer than the code may.
+        let request = ExecuteRequest::new(code).io(root.to_str().unwrap()).limit(LimitName::WallMs, 2_000);
+        match within(client.run(request)).await {
+            Err(Error::Execution(error)) if error.message.contains("there is no server") => {}
+            outcome => break outcome.unwrap(),
+        }
+    };
+    assert_eq!(outcome.value().unwrap(), json!(["Asia/Tokyo", "written from a container"]));
+    assert!(outcome.usage.approval >= Duration::from_millis(2_400), "writing is asked about: {:?}", outcome.usage);
+    within(servers.close()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

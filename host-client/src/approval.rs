@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use relay_proto::{ErrorCode, ExecutionId, ToolName};
+use relay_proto::{ExecutionId, ToolName};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -67,16 +67,6 @@ impl Approval {
     pub fn deny() -> Self {
         Self::Deny { reason: None }
     }
-
-    /// The name in audit records.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Deny { .. } => "denied",
-            Self::Once => "once",
-            Self::Execution => "execution",
-            Self::Session => "session",
-        }
-    }
 }
 
 /// The answer, later. Dropped when nobody waits for it any more.
@@ -128,16 +118,37 @@ where
     }
 }
 
+/// For how long a yes holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Once,
+    Execution,
+    Session,
+}
+
+impl Scope {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Execution => "execution",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// What a yes that holds for longer is about: a tool as it was when it was approved. Another under its name is asked about anew.
+pub(crate) type ToolDigest = [u8; 32];
+
 /// Tools that were approved for longer than one call.
 #[derive(Debug, Default)]
-pub(crate) struct Grants(Mutex<HashSet<ToolName>>);
+pub(crate) struct Grants(Mutex<HashSet<ToolDigest>>);
 
 impl Grants {
-    pub(crate) fn contain(&self, tool: &ToolName) -> bool {
+    pub(crate) fn contain(&self, tool: &ToolDigest) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
     }
 
-    fn add(&self, tool: ToolName) {
+    pub(crate) fn add(&self, tool: ToolDigest) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool);
     }
 }
@@ -145,86 +156,63 @@ impl Grants {
 /// What was asked and answered in one execution.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    grants: Grants,
+    pub(crate) grants: Grants,
     denials: AtomicU32,
     /// Held by the question that is open.
-    turn: tokio::sync::Mutex<()>,
+    pub(crate) turn: tokio::sync::Mutex<()>,
     /// How long people have been waited for.
     pub(crate) clock: WaitClock,
 }
 
-/// How a call was approved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Approved {
-    /// Who said so; nothing where it was said before.
-    pub(crate) by: Option<String>,
-    pub(crate) scope: Approval,
+impl Asked {
+    /// Whether code has been told no so often that nobody is asked any more.
+    pub(crate) fn is_tiring(&self) -> bool {
+        self.denials.load(Ordering::Relaxed) >= MAX_DENIALS
+    }
 }
 
-/// Why a call was not approved.
+/// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NotApproved {
-    pub(crate) code: ErrorCode,
-    pub(crate) message: String,
-    /// Who said so, if anybody did.
-    pub(crate) by: Option<String>,
+pub(crate) enum Answer {
+    Yes(Scope),
+    No {
+        reason: Option<String>,
+    },
+    TimedOut,
+    /// The approver broke.
+    Failed,
 }
 
-/// Asks about a call, unless that was answered before.
-pub(crate) async fn ask(
-    approver: Option<&Arc<dyn Approver>>,
-    of_session: &Grants,
-    asked: &Asked,
-    request: ApprovalRequest,
-) -> Result<Approved, NotApproved> {
-    let ApprovalRequest { tool, deadline, rule, .. } = &request;
-    let (tool, deadline) = (tool.clone(), *deadline);
-    let refuse = |code, message, by| Err(NotApproved { code, message, by });
-    let Some(approver) = approver else {
-        let message = format!(
-            "{tool} needs an approval ({rule}), and this application has nobody to ask: declare the tool's effect, allow it \
-             in the policy, or give the client an approver"
-        );
-        return refuse(ErrorCode::ApprovalDenied, message, None);
-    };
-    let timed_out = |by| refuse(ErrorCode::ApprovalTimeout, format!("nobody approved the call of {tool} in time"), by);
-    let Ok(_turn) = tokio::time::timeout_at(deadline, asked.turn.lock()).await else { return timed_out(None) };
-    for (grants, scope) in [(&asked.grants, Approval::Execution), (of_session, Approval::Session)] {
-        if grants.contain(&tool) {
-            return Ok(Approved { by: None, scope });
+/// Counts a question as answered with no, unless it is told otherwise: one that is withdrawn wears people out as well.
+struct CountedQuestion<'a>(Option<&'a Asked>);
+
+impl Drop for CountedQuestion<'_> {
+    fn drop(&mut self) {
+        if let Some(asked) = self.0 {
+            asked.denials.fetch_add(1, Ordering::Relaxed);
         }
     }
-    if asked.denials.load(Ordering::Relaxed) >= MAX_DENIALS {
-        let message =
-            format!("{tool} was denied: {MAX_DENIALS} calls of this execution were, so nobody is asked again");
-        return refuse(ErrorCode::ApprovalDenied, message, None);
-    }
-    let by = Some(approver.name().to_owned());
+}
+
+/// Puts a question to a person, in an execution whose turn to ask is held.
+pub(crate) async fn put(approver: &Arc<dyn Approver>, asked: &Asked, request: ApprovalRequest) -> Answer {
+    let mut counted = CountedQuestion(Some(asked));
+    let (deadline, tool) = (request.deadline, request.tool.clone());
     // The approver's own code may panic before its future exists, too.
     let answer = AssertUnwindSafe(async { approver.approve(request).await }).catch_unwind();
-    let answer = tokio::time::timeout_at(deadline, answer).await;
-    let scope = match answer {
-        Err(_elapsed) => {
-            asked.denials.fetch_add(1, Ordering::Relaxed);
-            return timed_out(by);
-        }
+    let scope = match tokio::time::timeout_at(deadline, answer).await {
+        Err(_elapsed) => return Answer::TimedOut,
         Ok(Err(_panic)) => {
             tracing::error!(tool = tool.as_str(), "the approver panicked");
-            return refuse(ErrorCode::ApprovalDenied, format!("{tool} could not be asked about"), by);
+            return Answer::Failed;
         }
-        Ok(Ok(Approval::Deny { reason })) => {
-            asked.denials.fetch_add(1, Ordering::Relaxed);
-            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-            return refuse(ErrorCode::ApprovalDenied, format!("{tool} was denied{reason}"), by);
-        }
-        Ok(Ok(scope)) => scope,
+        Ok(Ok(Approval::Deny { reason })) => return Answer::No { reason },
+        Ok(Ok(Approval::Once)) => Scope::Once,
+        Ok(Ok(Approval::Execution)) => Scope::Execution,
+        Ok(Ok(Approval::Session)) => Scope::Session,
     };
-    match scope {
-        Approval::Execution => asked.grants.add(tool),
-        Approval::Session => of_session.add(tool),
-        Approval::Once | Approval::Deny { .. } => {}
-    }
-    Ok(Approved { by, scope })
+    counted.0 = None;
+    Answer::Yes(scope)
 }
 
 /// How long an execution has waited for people, all its calls together.

@@ -162,6 +162,7 @@ pub struct Audit(Arc<Inner>);
 struct Inner {
     redactions: Redactions,
     code: CodeRecord,
+    sync: SyncMode,
     writer: Mutex<Writer>,
 }
 
@@ -179,8 +180,8 @@ impl Audit {
     /// A redaction is wrong; another process has the log open; the file is something else; it cannot be written.
     pub fn open(config: AuditConfig) -> Result<Self, AuditError> {
         let redactions = Redactions::parse(&config.redact)?;
-        let code = config.code;
-        Ok(Self(Arc::new(Inner { redactions, code, writer: Mutex::new(Writer::open(config)?) })))
+        let (code, sync) = (config.code, config.sync);
+        Ok(Self(Arc::new(Inner { redactions, code, sync, writer: Mutex::new(Writer::open(config)?) })))
     }
 
     /// The number and the hash of the last record. Whoever keeps them elsewhere can prove later what the log was.
@@ -250,7 +251,13 @@ impl Audit {
     }
 
     fn append<R: Record>(&self, record: &R) -> Result<(), AuditError> {
-        self.writer().append(record)
+        let append = || self.writer().append(record);
+        // A disk that is waited for takes milliseconds, or hangs: others of this thread must not wait with us.
+        let is_shared = || {
+            use tokio::runtime::{Handle, RuntimeFlavor};
+            Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
+        };
+        if self.0.sync == SyncMode::EveryRecord && is_shared() { tokio::task::block_in_place(append) } else { append() }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {

@@ -18,10 +18,10 @@ use crate::approval::{Approver, Asked};
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, EventStream, OutputItem, Path};
-use crate::host::{ExecutionContext, Host};
+use crate::host::{ExecutionContext, Host, new_trace};
 use crate::ledger::{Budget, Ended};
 use crate::policy::{Phase, Spending};
-use crate::trace::TraceContext;
+use relay_proto::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -364,7 +364,7 @@ impl Client {
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
         let (budget, within) = self.budget(&request);
         let code: Arc<str> = request.code.into();
-        let trace = request.trace.map_or_else(TraceContext::random, Ok).unwrap_or(TraceContext::NONE);
+        let trace = request.trace.unwrap_or_else(new_trace);
         let policy = &self.shared.host.policy;
         let limits = self.limits();
         let context = |id: ExecutionId, events| ExecutionContext {
@@ -375,6 +375,7 @@ impl Client {
                 execution = id.as_str(),
                 trace_id = trace.trace_id(),
             ),
+            needs_trail: self.shared.host.audit.is_some(),
             trail: OnceLock::new(),
             id,
             code: Arc::clone(&code),
@@ -398,7 +399,8 @@ impl Client {
             context: opened.context,
         };
         let context = &execution.context;
-        self.shared.host.record(context, &self.subject, &self.welcome.session_id, &request.limits)?;
+        self.shared.host.record(context, &self.subject, &self.shared.key, &request.limits)?;
+        self.shared.ledger.start(&context.id);
         context.tell(Event::CodeReceived { bytes: code.len() });
         context.tell(Event::PathChosen(Path::Relay));
         let mut limits = request.limits;
@@ -440,6 +442,8 @@ impl Client {
             tools: ToolPatterns::new(request.tools.clone()),
             arguments_bytes: granted(LimitName::ArgumentsBytes),
             tool_calls: granted(LimitName::ToolCalls),
+            result_bytes: granted(LimitName::ResultBytes)
+                .min(self.shared.host.policy.budget.bytes_returned.unwrap_or(u64::MAX)),
             in_flight: usize::try_from(granted(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
         };
         let wall = Duration::from_millis(granted(LimitName::WallMs));
@@ -480,7 +484,7 @@ impl Execution {
 
     /// What happens in it, from the start. It can be taken once.
     pub fn events(&mut self) -> Option<EventStream> {
-        self.events.take().map(EventStream)
+        self.events.take().map(EventStream::new)
     }
 
     /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it

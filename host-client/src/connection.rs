@@ -11,6 +11,7 @@ use futures_util::{SinkExt, StreamExt};
 use http::{StatusCode, Uri, header};
 use relay_proto::wire::message::Payload;
 use relay_proto::{ExecutionId, PROTOCOL_VERSION, frame, wire};
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,7 +24,7 @@ use crate::approval::Grants;
 use crate::client::ClientConfig;
 use crate::dispatch;
 use crate::error::{Error, ExecutionError};
-use crate::host::Host;
+use crate::host::{Host, random_key};
 use crate::ledger::{Ledger, Refused};
 use crate::registry::Tools;
 use crate::tls;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) host: Arc<Host>,
     /// What was approved for the whole session.
     grants: Grants,
+    /// What the session is told apart by in the audit: not by a word of the relay.
+    pub(crate) key: String,
     pub(crate) ledger: Ledger,
     pub(crate) outbound: mpsc::Sender<Payload>,
     /// Who waits for the answer to a renewal.
@@ -67,8 +70,7 @@ impl Shared {
 /// Connects, says hello, and takes messages from then on in a task of its own.
 pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Shared>, wire::Welcome), Error> {
     // What changes from here on is told later.
-    let mut changes = host.tools.changes();
-    changes.mark_unchanged();
+    let changes = host.tools.changes();
     let connected = tokio::time::timeout(config.connect_timeout, open(config, &host.tools)).await;
     let (socket, welcome) = connected.unwrap_or_else(|_| {
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
@@ -79,8 +81,16 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
     let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
     let (knows_states, knows_changes) = (offers("call_state"), offers("tools_changed"));
     let received = AtomicU64::new(1);
-    let shared =
-        Arc::new(Shared { host, grants: Grants::default(), ledger, outbound, renewal, knows_states, received });
+    let shared = Arc::new(Shared {
+        host,
+        grants: Grants::default(),
+        key: random_key(),
+        ledger,
+        outbound,
+        renewal,
+        knows_states,
+        received,
+    });
     let weak = Arc::downgrade(&shared);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -98,13 +108,16 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
     Ok((shared, welcome))
 }
 
-/// How long changes of the tools are collected before the relay is told.
+/// How long changes of the tools are collected before the relay is told, and how long until it is told of others.
 const COLLECTED: Duration = Duration::from_millis(50);
+const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
 
 /// Tells the relay whenever there are other tools.
 async fn announce(mut changes: watch::Receiver<u64>, shared: &WeakShared) -> Infallible {
+    // What the relay knows, by its digest.
+    let mut known = None;
     while changes.changed().await.is_ok() {
-        tokio::time::sleep(COLLECTED).await;
+        tokio::time::sleep(if known.is_some() { BETWEEN_CHANGES } else { COLLECTED }).await;
         changes.mark_unchanged();
         let Some((tools, outbound)) = shared.upgrade().map(|it| (announced(&it.host.tools), it.outbound.clone()))
         else {
@@ -112,7 +125,13 @@ async fn announce(mut changes: watch::Receiver<u64>, shared: &WeakShared) -> Inf
         };
         match tools {
             // Nobody is left to hear it when this fails.
-            Ok(tools) => drop(outbound.send(Payload::ToolsChanged(wire::ToolsChanged { tools })).await),
+            Ok(tools) => {
+                let payload = Payload::ToolsChanged(wire::ToolsChanged { tools });
+                let digest: [u8; 32] = Sha256::digest(frame::encode(&payload.clone().into())).into();
+                if known.replace(digest) != Some(digest) {
+                    drop(outbound.send(payload).await);
+                }
+            }
             Err(reason) => tracing::error!(reason, "the relay is not told that there are other tools"),
         }
     }
@@ -287,13 +306,22 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
 }
 
 /// A session without a connection, and what it would send.
-#[cfg(feature = "fuzzing")]
-pub(crate) fn for_fuzzing(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
+#[cfg(any(feature = "bench", feature = "fuzzing"))]
+pub(crate) fn without_socket(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
     let (outbound, queue) = mpsc::channel(MESSAGES);
     let (ledger, renewal) = (Ledger::default(), Mutex::default());
     let received = AtomicU64::new(1);
     (
-        Arc::new(Shared { host, grants: Grants::default(), ledger, outbound, renewal, knows_states: true, received }),
+        Arc::new(Shared {
+            host,
+            grants: Grants::default(),
+            key: random_key(),
+            ledger,
+            outbound,
+            renewal,
+            knows_states: true,
+            received,
+        }),
         queue,
     )
 }
@@ -359,8 +387,14 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
     let execution = ExecutionId::try_from(call.execution_id.clone()).map_err(|error| error.to_string())?;
     let permit = match shared.ledger.enter(id, &execution, &call) {
         Ok(permit) => permit,
-        Err(Refused::Violation(reason)) => return Err(reason),
+        Err(Refused::Violation(reason)) => {
+            tracing::warn!(tool = dispatch::short(&call.tool), reason, "the relay broke its word");
+            return Err(reason);
+        }
         Err(refused) => {
+            if let Refused::Failed(code, reason) = &refused {
+                tracing::warn!(tool = dispatch::short(&call.tool), %code, reason, "a call was not let in");
+            }
             if let Some(answer) = dispatch::refusal(call, refused) {
                 // Refusals come only from a relay that breaks its word; it may wait for them in vain.
                 let _ = shared.outbound.try_send(Payload::ToolResult(answer));

@@ -1,8 +1,10 @@
 //! What a tool call passes, from the relay's frame to the answer. Each step takes the proof of the one before, so that none
 //! can be left out.
 
+mod approve;
+
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,13 +17,14 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::approval::{self, Approval, ApprovalRequest, Approved, Grants, NotApproved};
-use crate::audit::{self, Arguments, AuditError, CallTrail};
+use crate::approval::{Approver, Grants};
+use crate::audit::{self, Arguments};
+use crate::call::{CallRecord, End, Unrecorded};
 use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
 use crate::ledger::{Ledger, LedgerPermit, Refused};
-use crate::manifest::Overflow;
+use crate::manifest::{Effect, Overflow};
 use crate::policy::Decision;
 use crate::registry::{Registered, Tools};
 use crate::tools::CallContext;
@@ -52,6 +55,16 @@ struct CheckedCall {
     arguments: ValidArguments,
 }
 
+impl CheckedCall {
+    fn registered(&self) -> &Arc<Registered> {
+        &self.recorded.ruled.registered
+    }
+
+    fn approved(self) -> ApprovedCall {
+        ApprovedCall { registered: self.recorded.ruled.registered, arguments: self.arguments }
+    }
+}
+
 /// A call that may run, with exactly the arguments that were approved. The approval is in the audit.
 struct ApprovedCall {
     registered: Arc<Registered>,
@@ -75,14 +88,11 @@ struct Dispatch<'a> {
     host: &'a Host,
     /// What was approved for the whole session.
     of_session: &'a Grants,
-    permit: &'a LedgerPermit,
-    call: &'a wire::ToolCall,
-    /// When the relay gives it up, approvals not counted.
-    remaining: Duration,
+    call: &'a CallRecord,
+    message: &'a wire::ToolCall,
+    arrived: Instant,
     /// Where the call's state is told; nothing where nobody would understand.
     states: Option<&'a mpsc::Sender<Payload>>,
-    /// What is recorded of the call, from its decision on.
-    trail: OnceLock<CallTrail<'a>>,
 }
 
 /// Takes a call through all its steps. Gives the answer, unless nobody waits for it any more.
@@ -91,46 +101,30 @@ pub(crate) async fn dispatch(
     of_session: &Grants,
     ledger: &Ledger,
     permit: LedgerPermit,
-    call: wire::ToolCall,
+    message: wire::ToolCall,
     states: Option<&mpsc::Sender<Payload>>,
 ) -> Option<wire::ToolResult> {
-    let (started, id, context) = (Instant::now(), permit.id.0, Arc::clone(&permit.context));
-    let tool = short(&call.tool).to_owned();
-    // The names of the conventions of OpenTelemetry for generative AI.
-    let span = tracing::info_span!(
-        parent: &context.span,
-        "execute_tool",
-        otel.name = format_args!("execute_tool {tool}"),
-        gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = tool,
-        gen_ai.tool.call.id = id,
-        error.r#type = tracing::field::Empty,
-    );
-    context.tell(Event::ToolCallRequested { id, tool: tool.clone(), arguments_bytes: call.arguments.len() });
-    let remaining = Duration::from_millis(call.remaining_ms.max(1));
-    let trail = OnceLock::new();
-    let mut dispatch = Dispatch { host, of_session, permit: &permit, call: &call, remaining, states, trail };
-    let outcome = dispatch.run().instrument(span.clone()).await;
-    let trail = dispatch.trail.take();
+    let call = &*permit.call;
+    let (id, arguments_bytes) = (call.id, message.arguments.len());
+    call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
+    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), states };
+    // Whatever panics in between, there is an answer.
+    let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span.clone())).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_panic| {
+        tracing::error!(tool = call.tool, "the host failed inside: it panicked");
+        Err(Failure(ErrorCode::Internal, format!("the host failed inside, at the call of {}", call.tool)).into())
+    });
     let answer = match outcome {
         Ok((tool, CheckedResult(result))) => {
-            let result_bytes = result.len();
-            if let Some(trail) = trail {
-                trail.finish(None, result_bytes);
-            }
-            context.tell(Event::ToolCallFinished { id, tool, elapsed: started.elapsed(), result_bytes });
-            success(permit.id.to_string(), result)
+            call.close(&End::Finished { tool: &tool, result_bytes: result.len() });
+            success(id.to_string(), result)
         }
         Err(Failed { failure: Failure(code, message), denied }) => {
-            span.record("error.type", code.as_str());
-            let answer = failure(permit.id.to_string(), code, message);
-            let (code, message) = (Code::from(code), answer.error.clone());
-            if let Some(trail) = trail {
-                trail.finish(Some(&code), 0);
-            }
-            context.tell(match denied {
-                Some((tool, rule)) => Event::ToolCallDenied { id, tool, code, reason: message, rule },
-                None => Event::ToolCallFailed { id, tool, code, message },
+            let answer = failure(id.to_string(), code, message);
+            let (code, reason) = (Code::from(code), &answer.error);
+            call.close(&match &denied {
+                Some(Denied { tool, rule, .. }) => End::Denied { tool, code, reason, rule },
+                None => End::Failed { code, message: reason },
             });
             answer
         }
@@ -138,10 +132,23 @@ pub(crate) async fn dispatch(
     ledger.answer(&permit, &answer).then_some(answer)
 }
 
-/// Why a call gave no result; for one that was denied, the tool and the line of the policy.
+/// Why a call gave no result.
 struct Failed {
     failure: Failure,
-    denied: Option<(ToolName, Arc<str>)>,
+    denied: Option<Denied>,
+}
+
+/// A call that was not allowed, and the line of the policy, or what stands for it.
+struct Denied {
+    tool: ToolName,
+    effect: Option<Effect>,
+    rule: Arc<str>,
+}
+
+impl Denied {
+    fn new(registered: &Registered, rule: Arc<str>) -> Self {
+        Self { tool: registered.name.clone(), effect: registered.spec.manifest.effect, rule }
+    }
 }
 
 impl From<Failure> for Failed {
@@ -153,35 +160,43 @@ impl From<Failure> for Failed {
 impl Dispatch<'_> {
     /// The steps between the ledger and the reply.
     async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
-        let arrived = Instant::now();
-        let parsed = parse_arguments(self.call);
-        let found = find(&self.host.tools, &self.call.tool);
-        let recorded = self.record(found.map_err(Failed::from).and_then(|it| self.rule(it)), &parsed)?;
-        let name = recorded.ruled.registered.name.clone();
+        let parsed = parse_arguments(self.message);
+        let found = find(&self.host.tools, &self.message.tool);
+        let ruled = found.map_err(Failed::from).and_then(|registered| self.rule(registered));
+        let recorded = self.record(ruled, &parsed)?;
         let checked = check_arguments(recorded, parsed)?;
-        let left = self.remaining.saturating_sub(arrived.elapsed());
+        let left = self.left();
         let approved = self.approve(checked).await?;
+        // While a person thought, only a relay that knows of it stopped its clock.
+        let left = if self.states.is_some() { left } else { self.left() };
+        let name = approved.registered.name.clone();
         let result = self.execute(approved, left).await?;
         let result = self.check_size(result)?;
         let result = check_result(result)?;
         Ok((name, result))
     }
 
+    /// Until the relay gives the call up.
+    fn left(&self) -> Duration {
+        Duration::from_millis(self.message.remaining_ms.max(1)).saturating_sub(self.arrived.elapsed())
+    }
+
     /// The policy, and what it lets an execution use.
     fn rule(&self, registered: Arc<Registered>) -> Result<RuledCall, Failed> {
-        let context = &self.permit.context;
+        let context = &self.call.context;
         let name = &registered.name;
         let ruling = self.host.policy.decide(name, &registered.spec.manifest, context.phase);
-        let denied = |failure| Failed { failure, denied: Some((name.clone(), Arc::clone(&ruling.rule))) };
+        let denied = |failure, rule| Failed { failure, denied: Some(Denied::new(&registered, rule)) };
         let is_asked = match ruling.decision {
             Decision::Deny { reason } => {
-                return Err(denied(Failure(ErrorCode::ToolDenied, format!("{name} was denied: {reason}"))));
+                let failure = Failure(ErrorCode::ToolDenied, format!("{name} was denied: {reason}"));
+                return Err(denied(failure, ruling.rule));
             }
             Decision::Ask => true,
             Decision::Allow => false,
         };
         if let Err((code, message)) = context.spending.call(name) {
-            return Err(Failed { failure: Failure(code, message), denied: Some((name.clone(), "budget".into())) });
+            return Err(denied(Failure(code, message), "budget".into()));
         }
         Ok(RuledCall { rule: ruling.rule, is_asked, registered })
     }
@@ -192,86 +207,42 @@ impl Dispatch<'_> {
         ruled: Result<RuledCall, Failed>,
         parsed: &Result<Value, Failure>,
     ) -> Result<RecordedCall, Failed> {
-        if let Some(trail) = self.permit.context.trail.get() {
-            let bytes = self.call.arguments.len();
-            let arguments = match parsed {
-                Ok(value) => Arguments::Value { value, bytes },
-                Err(_) => Arguments::Unread { bytes },
-            };
-            let (effect, ruling) = match &ruled {
-                Ok(RuledCall { registered, rule, is_asked }) => {
-                    let decision = if *is_asked { audit::Decision::Ask } else { audit::Decision::Allow };
-                    (registered.spec.manifest.effect, (decision, &**rule))
-                }
-                Err(Failed { denied: Some((_, rule)), .. }) => (None, (audit::Decision::Deny, &**rule)),
-                Err(_) => (None, (audit::Decision::Deny, "there is no such tool")),
-            };
-            let recorded = trail.decision(self.permit.id, &self.call.tool, effect, arguments, ruling);
-            // Nothing was recorded of this call before.
-            drop(self.trail.set(recorded.map_err(|error| self.unrecorded(&error))?));
-        }
+        let bytes = self.message.arguments.len();
+        let arguments = match parsed {
+            Ok(value) => Arguments::Value { value, bytes },
+            Err(_) => Arguments::Unread { bytes },
+        };
+        let (effect, ruling) = match &ruled {
+            Ok(RuledCall { registered, rule, is_asked }) => {
+                let decision = if *is_asked { audit::Decision::Ask } else { audit::Decision::Allow };
+                (registered.spec.manifest.effect, (decision, &**rule))
+            }
+            Err(Failed { denied: Some(Denied { effect, rule, .. }), .. }) => {
+                (*effect, (audit::Decision::Deny, &**rule))
+            }
+            Err(_) => (None, (audit::Decision::Deny, "there is no such tool")),
+        };
+        let recorded = self.call.decide(effect, arguments, ruling);
+        recorded.map_err(|error| self.unrecorded(&error))?;
         ruled.map(|ruled| RecordedCall { ruled })
     }
 
     /// What cannot be recorded is not done. What the reason is, is not for the code to know.
-    fn unrecorded(&self, error: &AuditError) -> Failure {
-        tracing::error!(%error, "a call was not run because it could not be recorded");
-        Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", short(&self.call.tool)))
+    fn unrecorded(&self, error: &Unrecorded) -> Failure {
+        tracing::error!(%error, tool = self.call.tool, "a call was not run because it could not be recorded");
+        Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", self.call.tool))
     }
 
-    /// A person's word, where the policy asks for one.
-    async fn approve(&self, checked: CheckedCall) -> Result<ApprovedCall, Failed> {
-        let CheckedCall { recorded: RecordedCall { ruled }, arguments } = checked;
-        let RuledCall { registered, rule, is_asked } = ruled;
-        if !is_asked {
-            return Ok(ApprovedCall { registered, arguments });
-        }
-        let (id, context, tool) = (self.permit.id.0, &self.permit.context, &registered.name);
-        // A relay that does not know of approvals goes on counting.
-        let within = match self.states {
-            Some(_) => context.approval_timeout,
-            None => context.approval_timeout.min(self.remaining),
-        };
-        let event = Event::ToolCallAwaitingApproval { id, tool: tool.clone(), rule: Arc::clone(&rule), within };
-        context.tell(event);
-        self.tell_state(wire::CallStatus::AwaitingApproval).await;
-        let (waiting, since) = (context.asked.clock.start(), Instant::now());
-        let request = ApprovalRequest {
-            execution: context.id.clone(),
-            code: Arc::clone(&context.code),
-            call: id,
-            tool: tool.clone(),
-            description: registered.spec.description.clone(),
-            arguments: arguments.share(),
-            manifest: registered.spec.manifest.clone(),
-            rule: Arc::clone(&rule),
-            deadline: Instant::now() + within,
-        };
-        let answer = approval::ask(context.approver.as_ref(), self.of_session, &context.asked, request).await;
-        drop(waiting);
-        if let Some(trail) = self.trail.get() {
-            let (verdict, approver) = verdict(&answer);
-            let recorded = trail.approval(verdict, approver, since.elapsed());
-            recorded.map_err(|error| self.unrecorded(&error))?;
-        }
-        match answer {
-            Ok(approved) => {
-                let scope = approved.scope.as_str();
-                context.tell(Event::ToolCallApproved { id, tool: tool.clone(), by: approved.by, scope });
-                self.tell_state(wire::CallStatus::Started).await;
-                Ok(ApprovedCall { registered, arguments })
-            }
-            Err(refused) => {
-                Err(Failed { failure: Failure(refused.code, refused.message), denied: Some((tool.clone(), rule)) })
-            }
-        }
+    /// The approver's name. What it does is its own; it must not take the call with it.
+    fn name_of(&self, approver: &Arc<dyn Approver>) -> String {
+        std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
     }
 
     async fn tell_state(&self, status: wire::CallStatus) {
         if let Some(states) = self.states {
             let state = wire::CallState {
-                execution_id: self.permit.context.id.as_str().to_owned(),
-                call_id: self.permit.id.to_string(),
+                execution_id: self.call.context.id.as_str().to_owned(),
+                call_id: self.call.id.to_string(),
                 status: status.into(),
             };
             // Nobody is left to hear it when this fails.
@@ -281,7 +252,7 @@ impl Dispatch<'_> {
 
     async fn execute(&self, approved: ApprovedCall, left: Duration) -> Result<RawResult, Failure> {
         let ApprovedCall { registered, arguments } = approved;
-        let (id, context, name) = (self.permit.id.0, &self.permit.context, &registered.name);
+        let (id, context, name) = (self.call.id.0, &self.call.context, &registered.name);
         let most = registered.spec.manifest.timeout.min(left);
         let deadline = Instant::now() + most;
         let context_of_call = CallContext {
@@ -291,7 +262,9 @@ impl Dispatch<'_> {
             deadline,
             trace: context.trace.child(id),
         };
-        context.tell(Event::ToolCallStarted { id, tool: name.clone() });
+        if !self.call.run(name) {
+            return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));
+        }
         let arguments = arguments.into_inner();
         let request = ToolRequest { context: context_of_call, arguments, registered: Arc::clone(&registered) };
         // The tool's own code may panic before its future exists, too.
@@ -321,7 +294,7 @@ impl Dispatch<'_> {
                 Failure(ErrorCode::ToolResultLimit, message)
             })?;
         }
-        let spent = self.permit.context.spending.read(&registered.name, json.len() as u64);
+        let spent = self.call.context.spending.read(&registered.name, json.len() as u64);
         spent.map_err(|(code, message)| Failure(code, message))?;
         Ok(SizedResult(RawResult { registered, json }))
     }
@@ -362,25 +335,8 @@ fn unfit(name: &str, reason: &str) -> Failure {
 }
 
 /// A tool's name as it came, but not longer than a name.
-fn short(tool: &str) -> &str {
+pub(crate) fn short(tool: &str) -> &str {
     &tool[..tool.floor_char_boundary(MAX_TOOL_NAME_BYTES)]
-}
-
-/// What a person said, for the audit, and who it was.
-fn verdict(answer: &Result<Approved, NotApproved>) -> (audit::Verdict, Option<&str>) {
-    match answer {
-        Ok(Approved { by, scope }) => {
-            let verdict = match scope {
-                Approval::Execution => audit::Verdict::Execution,
-                Approval::Session => audit::Verdict::Session,
-                Approval::Once | Approval::Deny { .. } => audit::Verdict::Once,
-            };
-            (verdict, by.as_deref())
-        }
-        Err(NotApproved { code: ErrorCode::ApprovalTimeout, by, .. }) => (audit::Verdict::TimedOut, by.as_deref()),
-        Err(NotApproved { by: None, .. }) => (audit::Verdict::Failed, None),
-        Err(NotApproved { by, .. }) => (audit::Verdict::Denied, by.as_deref()),
-    }
 }
 
 /// The result against the schema of its tool, before the code sees it.
@@ -393,7 +349,7 @@ fn check_result(result: SizedResult) -> Result<CheckedResult, Failure> {
     };
     let text: &[u8] = if json.is_empty() { b"null" } else { &json };
     let value = serde_json::from_slice(text).map_err(|error| invalid(format!("it is no JSON: {error}")))?;
-    schema.check(value).map_err(invalid)?;
+    schema.check_result(&value).map_err(invalid)?;
     Ok(CheckedResult(json))
 }
 

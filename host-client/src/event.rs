@@ -145,13 +145,26 @@ impl From<wire::OutputItem> for OutputItem {
 
 /// The events of one execution, in their order, until it ends.
 #[derive(Debug)]
-pub struct EventStream(pub(crate) broadcast::Receiver<Event>);
+pub struct EventStream {
+    events: broadcast::Receiver<Event>,
+    has_ended: bool,
+}
 
 impl EventStream {
+    pub(crate) fn new(events: broadcast::Receiver<Event>) -> Self {
+        Self { events, has_ended: false }
+    }
+
     /// The next event; nothing after the last.
     pub async fn next(&mut self) -> Option<Event> {
-        match self.0.recv().await {
-            Ok(event) => Some(event),
+        if self.has_ended {
+            return None;
+        }
+        match self.events.recv().await {
+            Ok(event) => {
+                self.has_ended = matches!(event, Event::Ended { .. });
+                Some(event)
+            }
             Err(broadcast::error::RecvError::Lagged(missed)) => Some(Event::Missed(missed)),
             Err(broadcast::error::RecvError::Closed) => None,
         }

@@ -34,14 +34,17 @@ pub fn session(mut data: &[u8]) {
         assert!(added.is_ok());
     }
     runtime.block_on(async {
-        let (shared, mut sent) = connection::for_fuzzing(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))));
+        let (shared, mut sent) =
+            connection::without_socket(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))));
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,
             tool_calls: CALLS,
             in_flight: 2,
+            result_bytes: 1 << 20,
         };
         let Ok(mut opened) = shared.ledger.open(budget, ExecutionContext::for_tests) else { return };
+        shared.ledger.start(&opened.context.id);
         let mut ended = false;
         while let Some((length, rest)) = data.split_first_chunk::<2>() {
             let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());

@@ -22,7 +22,7 @@ use crate::executor::{self, ToolRequest, ToolService};
 use crate::ledger::{Budget, Ledger};
 use crate::policy::{Phase, Policy, Spending};
 use crate::registry::Tools;
-use crate::trace::TraceContext;
+use relay_proto::TraceContext;
 
 /// Tools, and what every call of them is held against. Clients are connected with one, and may share it; where there is
 /// nothing but tools, `tools.into()` is one with the rules that hold by default.
@@ -36,6 +36,8 @@ pub struct Host {
     pub(crate) service: ToolService,
     /// Calls that no code made.
     calls: AtomicU64,
+    /// What these calls are told apart by from those of other hosts.
+    key: String,
 }
 
 impl fmt::Debug for Host {
@@ -61,15 +63,15 @@ impl Host {
             audit: None,
             service: executor::service(),
             calls: AtomicU64::new(0),
+            key: random_key(),
         }
     }
 
     /// Sets the rules. Without, tools that read run, and all others are asked about.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        for (pattern, change) in &policy.manifests {
-            self.tools.amend([pattern.as_str()], change.clone());
-        }
+        // What the policy says of tools holds for this host alone.
+        self.tools = self.tools.amended(&policy.manifests);
         self.policy = policy;
         self
     }
@@ -122,11 +124,13 @@ impl Host {
             arguments_bytes: LimitName::ArgumentsBytes.maximum(),
             tool_calls: 1,
             in_flight: 1,
+            result_bytes: LimitName::ToolResultBytes.maximum(),
         };
         let code: Arc<str> = code.to_string().into();
-        let trace = TraceContext::random().unwrap_or(TraceContext::NONE);
+        let trace = new_trace();
         let context = |id: ExecutionId, events| ExecutionContext {
             span: tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool),
+            needs_trail: self.audit.is_some(),
             trail: OnceLock::new(),
             id,
             code: Arc::clone(&code),
@@ -139,7 +143,8 @@ impl Host {
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
         };
         let opened = ledger.open(budget, context).map_err(internal)?;
-        self.record(&opened.context, "host", "-", &LimitOverrides::default())?;
+        self.record(&opened.context, "host", &self.key, &LimitOverrides::default())?;
+        ledger.start(&opened.context.id);
         opened.context.tell(Event::PathChosen(Path::Host));
         let call = wire::ToolCall {
             id: "1".into(),
@@ -185,6 +190,21 @@ impl Host {
     }
 }
 
+/// A text that nobody else makes up.
+pub(crate) fn random_key() -> String {
+    format!("{:016x}", random())
+}
+
+/// The start of a new trace.
+pub(crate) fn new_trace() -> TraceContext {
+    TraceContext::new(u128::from(random()) << 64 | u128::from(random()), random())
+}
+
+fn random() -> u64 {
+    // Seeded anew by the system for each.
+    std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::time::Instant::now())
+}
+
 /// What is known of one execution, for as long as any of its calls runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
@@ -193,6 +213,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) phase: Option<Phase>,
     pub(crate) trace: TraceContext,
     pub(crate) span: tracing::Span,
+    /// Whether there is an audit, without which nothing is done for it.
+    pub(crate) needs_trail: bool,
     /// What is recorded of it, where there is an audit.
     pub(crate) trail: OnceLock<Trail>,
     pub(crate) events: broadcast::Sender<Event>,
@@ -212,7 +234,7 @@ impl fmt::Debug for ExecutionContext {
 
 impl ExecutionContext {
     /// One with no rules and nobody to ask, for tests of other parts.
-    #[cfg(any(test, feature = "fuzzing"))]
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,
@@ -220,6 +242,7 @@ impl ExecutionContext {
             phase: None,
             trace: TraceContext::NONE,
             span: tracing::Span::none(),
+            needs_trail: false,
             trail: OnceLock::new(),
             events,
             spending: Spending::new(&crate::policy::Budget::default()),

@@ -9,7 +9,9 @@ use relay_proto::{CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::call::CallRecord;
 use crate::client::Usage;
+use crate::dispatch::short;
 use crate::error::ExecutionError;
 use crate::event::{self, Event, OutputItem};
 use crate::host::ExecutionContext;
@@ -34,6 +36,8 @@ struct State {
 
 struct Entry {
     budget: Budget,
+    /// Whether the code was sent: before that, nobody can have called anything for it.
+    is_started: bool,
     calls: HashMap<CallId, (Fingerprint, CallState)>,
     in_flight: usize,
     answers: VecDeque<(CallId, usize)>,
@@ -51,6 +55,8 @@ pub(crate) struct Budget {
     pub(crate) arguments_bytes: u64,
     pub(crate) tool_calls: u64,
     pub(crate) in_flight: usize,
+    /// The most bytes of JSON that its code may return.
+    pub(crate) result_bytes: u64,
 }
 
 /// What a call asks for, so that the same id with something else is noticed.
@@ -63,7 +69,7 @@ fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
 }
 
 enum CallState {
-    Running(Option<AbortHandle>),
+    Running(Arc<CallRecord>, Option<AbortHandle>),
     Answered(wire::ToolResult),
     /// It was answered, and the answer was too large to keep.
     Forgotten,
@@ -86,8 +92,7 @@ pub(crate) struct Opened {
 
 /// Proof that a call belongs to a running execution, is within its budget, and was not seen before.
 pub(crate) struct LedgerPermit {
-    pub(crate) id: CallId,
-    pub(crate) context: Arc<ExecutionContext>,
+    pub(crate) call: Arc<CallRecord>,
 }
 
 /// Why a call does not run.
@@ -133,6 +138,7 @@ impl Ledger {
         let (sender, outcome) = oneshot::channel();
         let entry = Entry {
             budget,
+            is_started: false,
             calls: HashMap::new(),
             in_flight: 0,
             answers: VecDeque::new(),
@@ -144,6 +150,13 @@ impl Ledger {
         };
         state.executions.insert(id, entry);
         Ok(Opened { context, events: receiver, outcome })
+    }
+
+    /// Lets calls of an execution in from now on: its code is about to be sent, and all that has to be before that is done.
+    pub(crate) fn start(&self, execution: &ExecutionId) {
+        if let Some(entry) = self.lock().executions.get_mut(execution) {
+            entry.is_started = true;
+        }
     }
 
     /// Enters a call.
@@ -164,6 +177,9 @@ impl Ledger {
         let Some(entry) = state.executions.get_mut(execution) else {
             return Err(Refused::Failed(ErrorCode::Cancelled, "the execution has ended".into()));
         };
+        if !entry.is_started {
+            return Err(Refused::Violation(format!("a call for the execution {execution}, whose code was not sent")));
+        }
         let fingerprint = fingerprint(call);
         match entry.calls.get(&id) {
             None if is_fresh => {}
@@ -171,7 +187,7 @@ impl Ledger {
             Some((known, _)) if *known != fingerprint => {
                 return Err(Refused::Violation(format!("the call {id} came before, with something else in it")));
             }
-            Some((_, CallState::Running(_))) => return Err(Refused::Running),
+            Some((_, CallState::Running(..))) => return Err(Refused::Running),
             Some((_, CallState::Answered(answer))) => return Err(Refused::Answered(answer.clone())),
             Some((_, CallState::Forgotten)) => {
                 let message = "the call ran before; its answer is not kept any more".to_owned();
@@ -194,9 +210,10 @@ impl Ledger {
             let message = "the execution has used up the tool calls that it was given".to_owned();
             return Err(Refused::Failed(ErrorCode::ToolCallLimit, message));
         }
-        entry.calls.insert(id, (fingerprint, CallState::Running(None)));
+        let record = Arc::new(CallRecord::new(id, Arc::clone(&entry.context), short(&call.tool)));
+        entry.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record), None)));
         entry.in_flight += 1;
-        Ok(LedgerPermit { id, context: Arc::clone(&entry.context) })
+        Ok(LedgerPermit { call: record })
     }
 
     /// Notes how a running call can be stopped.
@@ -204,7 +221,7 @@ impl Ledger {
         let mut state = self.lock();
         let call = state.executions.get_mut(execution).and_then(|entry| entry.calls.get_mut(&id));
         match call {
-            Some((_, CallState::Running(slot))) => *slot = Some(abort),
+            Some((_, CallState::Running(_, slot))) => *slot = Some(abort),
             Some(_) => {}
             // The execution ended before the call began in earnest.
             None => abort.abort(),
@@ -216,14 +233,14 @@ impl Ledger {
     #[must_use]
     pub(crate) fn answer(&self, permit: &LedgerPermit, answer: &wire::ToolResult) -> bool {
         let mut state = self.lock();
-        let Some(entry) = state.executions.get_mut(&permit.context.id) else { return false };
+        let Some(entry) = state.executions.get_mut(&permit.call.context.id) else { return false };
         let bytes = answer.result.len() + answer.error.len();
         let kept = if bytes <= KEPT_ANSWER_BYTES { CallState::Answered(answer.clone()) } else { CallState::Forgotten };
-        let Some((_, call @ CallState::Running(_))) = entry.calls.get_mut(&permit.id) else { return false };
+        let Some((_, call @ CallState::Running(..))) = entry.calls.get_mut(&permit.call.id) else { return false };
         let keeps = matches!(kept, CallState::Answered(_));
         *call = kept;
         if keeps {
-            entry.answers.push_back((permit.id, bytes));
+            entry.answers.push_back((permit.call.id, bytes));
             entry.answer_bytes += bytes;
         }
         while entry.answer_bytes > KEPT_ANSWER_BYTES
@@ -248,9 +265,9 @@ impl Ledger {
     pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
-        if let Some((_, call @ CallState::Running(_))) = entry.calls.get_mut(&id) {
-            if let CallState::Running(Some(abort)) = std::mem::replace(call, CallState::Forgotten) {
-                abort.abort();
+        if let Some((_, call @ CallState::Running(..))) = entry.calls.get_mut(&id) {
+            if let CallState::Running(record, abort) = std::mem::replace(call, CallState::Forgotten) {
+                stop(&record, abort);
             }
             entry.in_flight = entry.in_flight.saturating_sub(1);
         }
@@ -302,13 +319,29 @@ impl Ledger {
     }
 }
 
+/// Stops a call: first for everybody who watches, then in fact.
+fn stop(record: &CallRecord, abort: Option<AbortHandle>) {
+    record.stop();
+    if let Some(abort) = abort {
+        abort.abort();
+    }
+}
+
 impl Entry {
     fn end(self, result: Result<wire::Result, ExecutionError>) {
         for (_, call) in self.calls.into_values() {
-            if let CallState::Running(Some(abort)) = call {
-                abort.abort();
+            if let CallState::Running(record, abort) = call {
+                stop(&record, abort);
             }
         }
+        let most = self.budget.result_bytes;
+        let result = result.and_then(|result| match result.data.len() as u64 > most {
+            false => Ok(result),
+            true => {
+                let text = format!("the result has {} bytes; this execution was given {most}", result.data.len());
+                Err(ExecutionError::new(ErrorCode::ResultLimit, text))
+            }
+        });
         let (code, bytes, usage) = match &result {
             Ok(result) => {
                 let bytes = result.data.len();
@@ -393,7 +426,7 @@ mod tests {
                     }
                     Step::Answer { index, bytes } if !permits.is_empty() => {
                         let permit = permits.swap_remove(index % permits.len());
-                        let (id, execution) = (permit.id.0, permit.context.id.as_str().parse::<u64>().unwrap());
+                        let (id, execution) = (permit.call.id.0, permit.call.context.id.as_str().parse::<u64>().unwrap());
                         let wanted = ledger.answer(&permit, &answer(id, vec![b'1'; bytes]));
                         prop_assert!(!wanted || !ended.contains_key(&execution));
                         prop_assert!(!ledger.answer(&permit, &answer(id, Vec::new())), "answered once");
@@ -414,11 +447,13 @@ mod tests {
     }
 
     fn budget(tool_calls: u64, in_flight: usize) -> Budget {
-        Budget { tools: ToolPatterns::default(), arguments_bytes: 100, tool_calls, in_flight }
+        Budget { tools: ToolPatterns::default(), arguments_bytes: 100, tool_calls, in_flight, result_bytes: 100 }
     }
 
     fn open(ledger: &Ledger) -> Opened {
-        ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap()
+        let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap();
+        ledger.start(&opened.context.id);
+        opened
     }
 
     fn answer(id: u64, result: Vec<u8>) -> wire::ToolResult {
@@ -448,6 +483,25 @@ mod tests {
             "the same id in another execution"
         );
         assert!(matches!(refused(&ledger, 8, &ExecutionId::from(99)), Refused::Violation(_)), "no such execution");
+    }
+
+    #[test]
+    fn nothing_is_called_for_code_that_was_not_sent() {
+        let ledger = Ledger::default();
+        let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap();
+        assert!(matches!(refused(&ledger, 1, &opened.context.id), Refused::Violation(_)));
+    }
+
+    #[test]
+    fn a_result_over_the_budget_is_an_error() {
+        let ledger = Ledger::default();
+        for (bytes, code) in [(100, None), (101, Some(ErrorCode::ResultLimit))] {
+            let mut opened = open(&ledger);
+            let result = wire::Result { data: vec![b'1'; bytes].into(), ..wire::Result::default() };
+            ledger.end(&opened.context.id, Ok(result));
+            let ended = opened.outcome.try_recv().unwrap();
+            assert_eq!(ended.result.err().map(|error| error.code), code.map(Into::into));
+        }
     }
 
     #[test]

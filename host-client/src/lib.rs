@@ -22,6 +22,7 @@
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
 //! - `dispatch`: what a tool call passes, read top to bottom
+//! - `call`: one call from its arrival to its end
 //! - `ledger`: which executions and calls there are; [`host`]: what they are held against
 //! - [`policy`]: the rules
 //! - `validate`: arguments and results against their schemas; `schema`: which schemas are taken
@@ -41,6 +42,9 @@
 
 pub mod approval;
 pub mod audit;
+#[cfg(feature = "bench")]
+pub mod bench;
+mod call;
 pub mod catalogue;
 pub mod client;
 mod connection;
@@ -71,7 +75,6 @@ pub mod sets;
 mod shorten;
 mod tls;
 pub mod tools;
-pub mod trace;
 mod validate;
 mod visible;
 
@@ -91,6 +94,5 @@ pub use net::{InvalidAccess, RemoteAccess};
 pub use openapi::OpenApi;
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use registry::{ManifestChange, Mount, Tools};
-pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName};
+pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};
-pub use trace::TraceContext;

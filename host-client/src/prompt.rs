@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::manifest::Effect;
 use crate::shorten::shortened;
@@ -13,8 +14,13 @@ pub use crate::visible::visible;
 const MAX_ARGUMENT_LINES: usize = 40;
 /// How many bytes of arguments are shown, about.
 const MAX_ARGUMENT_BYTES: usize = 4 << 10;
-/// How many characters of a line are shown.
-const MAX_COLUMNS: usize = 100;
+/// How many columns of a line are shown: with what stands before them they fit a terminal of 80, so that no row begins with what
+/// the code wrote.
+const MAX_COLUMNS: usize = 68;
+/// The same for a tool's name where the answer is typed.
+const MAX_NAME_COLUMNS: usize = 36;
+/// The same for a rule.
+const MAX_RULE_COLUMNS: usize = 58;
 /// How many lines of code are shown before the one that calls, and after it.
 const LINES_AROUND: usize = 3;
 
@@ -54,7 +60,8 @@ pub fn render(question: &Question<'_>) -> String {
     let remaining = humantime::format_duration(Duration::from_secs(question.remaining.as_secs()));
     let mut text = describe(question);
     text += &format!("No answer within {remaining} is a no.\n");
-    text += "Run it? [y] once, [e] this tool in this execution, [s] this tool in this session, [n] no: ";
+    text += "[y] once  [e] this tool, this execution  [s] this tool, this session  [n] no\n";
+    text += &format!("Run {}? ", name(question.tool));
     text
 }
 
@@ -67,8 +74,8 @@ pub fn describe(question: &Question<'_>) -> String {
         Some(Effect::Mutating) => "it changes something",
         Some(Effect::Privileged) => "it can do what a person has to answer for",
     };
-    let mut text = format!("The code wants to call {} ({effect}).\n", line(tool));
-    text += &format!("The rule that asks: {}\nThe arguments:\n", line(rule));
+    let mut text = format!("The code wants to call {} ({effect}).\n", name(tool));
+    text += &format!("The rule that asks: {}\nThe arguments:\n", cut(&visible(rule), MAX_RULE_COLUMNS));
     text += &render_arguments(arguments);
     if let Some((code, at)) = script {
         text += &render_script(code, *at);
@@ -95,11 +102,11 @@ fn render_arguments(arguments: &Value) -> String {
     let mut text = String::new();
     for json in lines.by_ref().take(MAX_ARGUMENT_LINES) {
         let json = visible(json);
-        is_cut |= json.chars().count() > MAX_COLUMNS;
+        is_cut |= json.width() > MAX_COLUMNS;
         text += &format!("  | {}\n", line(&json));
     }
     if is_cut || lines.next().is_some() {
-        text += "NOT ALL of the arguments is shown: they are too large. Say no unless you know the rest.\n";
+        text += "NOT ALL of the arguments is shown. Say no unless you know the rest.\n";
     }
     text
 }
@@ -121,11 +128,24 @@ fn render_script(code: &str, at: Option<usize>) -> String {
 
 /// A text in one line of a terminal.
 fn line(text: &str) -> String {
-    let text = visible(text);
-    match text.char_indices().nth(MAX_COLUMNS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
+    cut(&visible(text), MAX_COLUMNS)
+}
+
+fn name(tool: &str) -> String {
+    cut(&visible(tool), MAX_NAME_COLUMNS)
+}
+
+/// The start of a text that takes so many columns.
+fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
     }
+    let mut taken = 0;
+    let fits = |character: &char| {
+        taken += character.width().unwrap_or_default();
+        taken < columns
+    };
+    format!("{}…", text.chars().take_while(fits).collect::<String>())
 }
 
 #[cfg(test)]
@@ -164,14 +184,15 @@ It is called in line 5 of the code:
 >    5 | await mcp.call('bank.pay', {a})
      6 | return a
 No answer within 1m 30s is a no.
-Run it? [y] once, [e] this tool in this execution, [s] this tool in this session, [n] no: ";
+[y] once  [e] this tool, this execution  [s] this tool, this session  [n] no
+Run bank.pay? ";
         assert_eq!(render(&question(&json!({"a": 1}))), expected);
         let arguments = json!([]);
         let bare = Question { effect: None, script: Some(("one", None)), ..question(&arguments) };
         assert!(render(&bare).contains("(nobody said what it does)") && render(&bare).contains("The code begins:\n"));
         for at in [0, 1, 99, usize::MAX] {
             let odd = Question { script: Some(("one\ntwo", Some(at))), ..question(&arguments) };
-            assert!(render(&odd).ends_with("no: "), "{at}");
+            assert!(render(&odd).ends_with("Run bank.pay? "), "{at}");
         }
     }
 
@@ -183,8 +204,12 @@ Run it? [y] once, [e] this tool in this execution, [s] this tool in this session
         let text = render(&hostile);
         assert!(text.chars().all(|it| it == '\n' || !it.is_control()), "{text}");
         assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{2028}', '\u{feff}']), "{text}");
-        let asking = text.lines().filter(|line| line.starts_with("Run it?")).count();
-        assert_eq!((asking, text.lines().last().map(|line| line.ends_with("no: "))), (1, Some(true)), "{text}");
+        let asking = text.lines().filter(|line| line.starts_with("[y] once  [e]") || line.starts_with("Run ")).count();
+        assert_eq!((asking, text.lines().last().map(|line| line.ends_with("? "))), (2, Some(true)), "{text}");
+        // No row of a terminal of 80 columns begins with what the code wrote, however wide its characters are.
+        let wide = json!({"漢".repeat(200): "Run it? ".repeat(30)});
+        let text = render(&Question { tool: "bank.pay", rule: "r", arguments: &wide, ..hostile });
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
     }
 
     #[test]
@@ -192,10 +217,10 @@ Run it? [y] once, [e] this tool in this execution, [s] this tool in this session
         let long = json!({"aa": "x".repeat(1 << 20), "amount": 5});
         let many = json!((0..10_000).collect::<Vec<_>>());
         let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-        for (arguments, is_cut) in [(long, true), (many, true), (deep, true), (json!({"a": "x".repeat(80)}), false)] {
+        for (arguments, is_cut) in [(long, true), (many, true), (deep, true), (json!({"a": "x".repeat(50)}), false)] {
             let text = render(&question(&arguments));
             assert!(text.lines().count() <= MAX_ARGUMENT_LINES + 14, "{text}");
-            assert!(text.lines().all(|line| line.chars().count() <= MAX_COLUMNS + 40), "{text}");
+            assert!(text.lines().all(|line| line.width() <= 80), "{text}");
             assert_eq!(text.contains("NOT ALL"), is_cut, "{text}");
         }
         let long = json!({"aa": "x".repeat(1 << 20), "amount": 5});

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,8 +14,10 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
+use crate::approval::ToolDigest;
 use crate::error::Error;
 use crate::manifest::{Effect, Manifest, Overflow};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
@@ -28,6 +30,17 @@ const APPLICATION: &str = "the application";
 #[derive(Clone)]
 pub struct Tools {
     shared: Arc<Shared>,
+    /// What this handle says otherwise than the others.
+    view: Option<Arc<View>>,
+}
+
+type ByName = BTreeMap<String, Arc<Registered>>;
+
+/// The same tools with other manifests.
+struct View {
+    amendments: Vec<(ToolPatterns, ManifestChange)>,
+    /// What was made of the tools, and of which of their changes.
+    made: Mutex<Option<(u64, Arc<ByName>)>>,
 }
 
 struct Shared {
@@ -38,7 +51,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    by_name: BTreeMap<String, Arc<Registered>>,
+    by_name: Arc<ByName>,
     /// Whose each server is.
     servers: BTreeMap<String, Arc<str>>,
     /// What is to be changed in manifests, in order, also of tools to come.
@@ -46,15 +59,50 @@ struct State {
 }
 
 /// A tool with its schemas compiled.
+#[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) name: ToolName,
     pub(crate) spec: ToolSpec,
-    pub(crate) arguments: Schema,
+    pub(crate) arguments: Arc<Schema>,
     /// What its results have to fit.
-    pub(crate) result: Option<Schema>,
+    pub(crate) result: Option<Arc<Schema>>,
     /// Places for calls that run at once.
-    pub(crate) places: Option<Semaphore>,
+    pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) tool: Arc<dyn Tool>,
+    /// Of all that a person would approve: another tool under the same name has another.
+    pub(crate) digest: ToolDigest,
+}
+
+impl Registered {
+    /// The same with other words on it. Its places are those of `before`, where there are as many.
+    fn amended<'a>(
+        mut self,
+        changes: impl IntoIterator<Item = &'a (ToolPatterns, ManifestChange)>,
+        before: Option<&Arc<Self>>,
+    ) -> Self {
+        for (patterns, change) in changes {
+            if patterns.allow(&self.name) {
+                change.apply(&mut self.spec.manifest);
+            }
+        }
+        let concurrency = self.spec.manifest.concurrency;
+        let kept = before.filter(|before| before.spec.manifest.concurrency == concurrency);
+        self.places = concurrency.map(|places| match kept.and_then(|before| before.places.clone()) {
+            Some(places) => places,
+            // A semaphore holds no more; none at all would be a tool that never answers.
+            None => Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
+        });
+        self.digest = digest(&self.spec);
+        self
+    }
+}
+
+fn digest(spec: &ToolSpec) -> ToolDigest {
+    let manifest = &spec.manifest;
+    let words =
+        (&spec.name, &spec.description, &spec.input_schema, &spec.output_schema, manifest.effect, manifest.mode);
+    // Values always have a JSON form.
+    Sha256::digest(serde_json::to_vec(&words).unwrap_or_default()).into()
 }
 
 /// What somebody changes in the manifest of a tool that is not theirs. What is absent stays as it is.
@@ -88,13 +136,13 @@ impl ManifestChange {
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { shared: Arc::new(Shared { state: RwLock::default(), changed: watch::Sender::new(0) }) }
+        Self { shared: Arc::new(Shared { state: RwLock::default(), changed: watch::Sender::new(0) }), view: None }
     }
 }
 
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.read().by_name.keys()).finish()
+        f.debug_set().entries(self.by_name().keys()).finish()
     }
 }
 
@@ -111,6 +159,41 @@ impl Tools {
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
         self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tools as this handle sees them.
+    fn by_name(&self) -> Arc<ByName> {
+        let now = *self.shared.changed.borrow();
+        let tools = Arc::clone(&self.read().by_name);
+        let Some(view) = &self.view else { return tools };
+        let mut made = view.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, made)) = &*made
+            && *of == now
+        {
+            return Arc::clone(made);
+        }
+        let before = made.take().map(|(_, made)| made);
+        let amended = tools.iter().map(|(name, tool)| {
+            if !view.amendments.iter().any(|(patterns, _)| patterns.allow(&tool.name)) {
+                return (name.clone(), Arc::clone(tool));
+            }
+            // The places of the others count for this handle, too, unless it has a limit of its own.
+            let before = before.as_ref().and_then(|before| before.get(name)).unwrap_or(tool);
+            (name.clone(), Arc::new(tool.as_ref().clone().amended(&view.amendments, Some(before))))
+        });
+        let amended = Arc::new(amended.collect());
+        *made = Some((now, Arc::clone(&amended)));
+        amended
+    }
+
+    /// The same tools, as another handle that knows them by other manifests. What is registered with either is in both.
+    pub(crate) fn amended(&self, changes: &[(String, ManifestChange)]) -> Self {
+        let of = |(pattern, change): &(String, ManifestChange)| {
+            (ToolPatterns::new(Some(vec![pattern.clone()])), change.clone())
+        };
+        let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
+        let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
+        Self { shared: Arc::clone(&self.shared), view }
     }
 
     fn tell(&self) {
@@ -173,7 +256,7 @@ impl Tools {
                 return Err(refuse(format!("{APPLICATION} has a tool of this name already")));
             }
             state.servers.insert(name.server().to_owned(), APPLICATION.into());
-            state.insert(registered);
+            state.insert(registered, None);
         }
         self.tell();
         Ok(self)
@@ -204,26 +287,25 @@ impl Tools {
         let patterns = ToolPatterns::new(Some(patterns.into_iter().map(Into::into).collect()));
         {
             let mut state = self.write();
-            let names: Vec<_> = state.by_name.values().filter(|it| patterns.allow(&it.name)).cloned().collect();
-            state.amendments.push((patterns, change));
-            for registered in names {
-                // It was accepted before, and its schemas are the same.
-                if let Ok(again) = register(Arc::clone(&registered.tool)) {
-                    state.insert(again);
-                }
+            let fitting: Vec<_> = state.by_name.values().filter(|it| patterns.allow(&it.name)).cloned().collect();
+            let change = (patterns, change);
+            for registered in fitting {
+                let again = registered.as_ref().clone().amended([&change], Some(&registered));
+                Arc::make_mut(&mut state.by_name).insert(again.name.as_str().to_owned(), Arc::new(again));
             }
+            state.amendments.push(change);
         }
         self.tell();
     }
 
     /// What is known of each tool, by name; those included that code may not call.
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.read().by_name.values().map(|registered| registered.spec.clone()).collect()
+        self.by_name().values().map(|registered| registered.spec.clone()).collect()
     }
 
     /// What is known of one tool.
     pub fn spec(&self, name: &str) -> Option<ToolSpec> {
-        self.read().by_name.get(name).map(|registered| registered.spec.clone())
+        self.by_name().get(name).map(|registered| registered.spec.clone())
     }
 
     /// The servers, and where each comes from.
@@ -233,21 +315,21 @@ impl Tools {
 
     /// A tool that code may call.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Registered>> {
-        self.read().by_name.get(name).filter(|it| it.spec.manifest.callable_from_code).cloned()
+        self.by_name().get(name).filter(|it| it.spec.manifest.callable_from_code).cloned()
     }
 
     /// The tools that code may call.
     pub(crate) fn callable(&self) -> Vec<Arc<Registered>> {
-        self.read().by_name.values().filter(|it| it.spec.manifest.callable_from_code).cloned().collect()
+        self.by_name().values().filter(|it| it.spec.manifest.callable_from_code).cloned().collect()
     }
 
     /// Why there is no such tool, and which one may have been meant.
     pub(crate) fn unknown(&self, name: &ToolName) -> (ErrorCode, String) {
-        let state = self.read();
+        let (by_name, state) = (self.by_name(), self.read());
         let (server, tool) = (name.server(), name.tool());
         let hint = |meant: Option<&str>| meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
         if state.servers.contains_key(server) {
-            let callable = state.by_name.values().filter(|it| it.spec.manifest.callable_from_code);
+            let callable = by_name.values().filter(|it| it.spec.manifest.callable_from_code);
             let names: Vec<_> = callable.filter(|it| it.name.server() == server).map(|it| it.name.tool()).collect();
             let hint = hint(nearest(tool, &names));
             (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}"))
@@ -264,17 +346,16 @@ impl Tools {
 }
 
 impl State {
-    fn insert(&mut self, mut registered: Registered) {
-        for (patterns, change) in &self.amendments {
-            if patterns.allow(&registered.name) {
-                change.apply(&mut registered.spec.manifest);
-            }
-        }
-        registered.places = registered.spec.manifest.concurrency.map(|places| {
-            // A semaphore holds no more; none at all would be a tool that never answers.
-            Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))
-        });
-        self.by_name.insert(registered.name.as_str().to_owned(), Arc::new(registered));
+    fn insert(&mut self, registered: Registered, before: Option<&Arc<Registered>>) {
+        let registered = registered.amended(&self.amendments, before);
+        Arc::make_mut(&mut self.by_name).insert(registered.name.as_str().to_owned(), Arc::new(registered));
+    }
+
+    /// Removes the tools of a server, and gives all that there were.
+    fn without(&mut self, server: &str) -> Arc<ByName> {
+        let before = Arc::clone(&self.by_name);
+        Arc::make_mut(&mut self.by_name).retain(|_, it| it.name.server() != server);
+        before
     }
 }
 
@@ -286,12 +367,13 @@ fn register(tool: Arc<dyn Tool>) -> Result<Registered, Error> {
     let spec = tool.spec();
     let refuse = |reason: String| Error::Tool { name: spec.name.clone(), reason };
     let name = ToolName::try_from(spec.name.clone()).map_err(|error| refuse(error.to_string()))?;
-    let arguments = Schema::compile(&spec.input_schema).map_err(refuse)?;
+    let arguments = Arc::new(Schema::compile(&spec.input_schema).map_err(refuse)?);
     let result = match &spec.output_schema {
-        Some(schema) if !tool.result_fits_by_type() => Some(Schema::compile(schema).map_err(refuse)?),
+        Some(schema) if !tool.result_fits_by_type() => Some(Arc::new(Schema::compile(schema).map_err(refuse)?)),
         _ => None,
     };
-    Ok(Registered { name, spec, arguments, result, places: None, tool })
+    let digest = digest(&spec);
+    Ok(Registered { name, spec, arguments, result, places: None, tool, digest })
 }
 
 /// A server's name, held for tools that come and go together. They go when this is dropped.
@@ -328,8 +410,10 @@ impl Mount {
         }
         {
             let mut state = self.tools.write();
-            state.by_name.retain(|_, it| it.name.server() != self.server);
-            accepted.into_values().for_each(|registered| state.insert(registered));
+            let before = state.without(&self.server);
+            for (name, registered) in accepted {
+                state.insert(registered, before.get(&name));
+            }
         }
         self.tools.tell();
         refused
@@ -340,7 +424,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         {
             let mut state = self.tools.write();
-            state.by_name.retain(|_, it| it.name.server() != self.server);
+            state.without(&self.server);
             state.servers.remove(&self.server);
         }
         self.tools.tell();
@@ -413,6 +497,27 @@ mod tests {
         changes.mark_unchanged();
         drop(mount);
         assert!(changes.has_changed().unwrap() && tools.specs().is_empty() && tools.servers().is_empty());
+    }
+
+    #[test]
+    fn a_handle_with_other_manifests_leaves_the_others_as_they_are() {
+        let tools = Tools::new();
+        let mount = tools.mount("a", "a test").unwrap();
+        assert!(mount.replace([tool("a.one")]).is_empty());
+        let change =
+            ManifestChange { effect: Some(Effect::ReadOnly), concurrency: Some(1), ..ManifestChange::default() };
+        let view = tools.amended(&[("a.*".into(), change)]);
+        let effect = |tools: &Tools, name: &str| tools.spec(name).unwrap().manifest.effect;
+        assert_eq!((effect(&tools, "a.one"), effect(&view, "a.one")), (None, Some(Effect::ReadOnly)));
+        let held = view.get("a.one").unwrap();
+        let place = held.places.as_ref().unwrap().try_acquire().unwrap();
+        // What comes later is in both, and a call that runs keeps its place.
+        mount.replace([tool("a.one"), tool("a.two")]);
+        assert_eq!((effect(&tools, "a.two"), effect(&view, "a.two")), (None, Some(Effect::ReadOnly)));
+        assert!(view.get("a.one").unwrap().places.as_ref().unwrap().try_acquire().is_err());
+        drop(place);
+        assert!(view.get("a.one").unwrap().places.as_ref().unwrap().try_acquire().is_ok());
+        assert_ne!(tools.get("a.one").unwrap().digest, view.get("a.one").unwrap().digest);
     }
 
     #[test]

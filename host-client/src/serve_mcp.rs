@@ -3,32 +3,39 @@
 //! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are. Tool calls are
 //! told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
 
+mod arguments;
+mod elicit;
 mod execute;
 mod http;
+mod progress;
+mod report;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use relay_proto::id::MAX_TOOL_NAME_BYTES;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer};
-use schemars::JsonSchema;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::catalogue::first_line;
 use crate::client::Client;
 use crate::error::Error;
 use crate::host::Host;
 
-pub use http::{HttpConfig, router};
+use arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
+use report::refused;
+
+pub use http::{HttpConfig, HttpToken, WeakToken, router};
 
 /// The most bytes of the overview of tools in a description.
 const OVERVIEW_BYTES: usize = 4_000;
@@ -37,8 +44,11 @@ const FOUND: usize = 10;
 const MAX_FOUND: usize = 50;
 /// How many tools are described at once.
 const MAX_DESCRIBED: usize = 20;
-/// The most bytes of JSON that code may return unless it asks for more: what it returns goes into a model's context.
-const RESULT_BYTES: u64 = 100_000;
+/// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
+const MAX_DESCRIPTION_BYTES: usize = 100_000;
+
+/// Of one change after another, the client is told once in this time.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
@@ -49,6 +59,8 @@ pub struct CodeServer {
     host: Arc<Host>,
     connect: Arc<Connect>,
     client: Arc<tokio::sync::Mutex<Option<Client>>>,
+    /// What goes on beside the requests of the session, and ends with it.
+    tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl fmt::Debug for CodeServer {
@@ -64,13 +76,18 @@ impl CodeServer {
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
         let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        Self { host, connect, client: Arc::default() }
+        Self { host, connect, client: Arc::default(), tasks: Arc::default() }
     }
 
     /// The same server for another MCP session: it shares the host, and no approval of a session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self { host: Arc::clone(&self.host), connect: Arc::clone(&self.connect), client: Arc::default() }
+        Self {
+            host: Arc::clone(&self.host),
+            connect: Arc::clone(&self.connect),
+            client: Arc::default(),
+            tasks: Arc::default(),
+        }
     }
 
     /// A client whose session goes on.
@@ -85,33 +102,54 @@ impl CodeServer {
     fn search(&self, arguments: SearchArguments) -> CallToolResult {
         let limit = arguments.limit.map_or(FOUND, |limit| limit.clamp(1, MAX_FOUND));
         let found = self.host.tools().search(&arguments.query, limit);
-        let of = |spec: &crate::tools::ToolSpec| json!({"name": spec.name, "description": first_line(&spec.description), "effect": spec.manifest.effect});
-        CallToolResult::structured(json!({"tools": found.iter().map(of).collect::<Vec<_>>()}))
+        let found = found.iter().map(|spec| {
+            json!({"name": spec.name, "description": first_line(&spec.description), "effect": spec.manifest.effect})
+        });
+        let mut answer = json!({"tools": found.collect::<Vec<_>>()});
+        if answer["tools"] == json!([]) {
+            let servers = self.host.tools().servers();
+            let names: Vec<_> = servers.iter().take(MAX_FOUND).map(|(name, _)| name.as_str()).collect();
+            answer["hint"] =
+                format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into();
+        }
+        CallToolResult::structured(answer)
     }
 
     fn describe(&self, arguments: &DescribeArguments) -> CallToolResult {
+        let (mut described, mut bytes) = (Vec::new(), 0);
+        for name in arguments.names.iter().take(MAX_DESCRIBED) {
+            let tool = self.describe_one(name);
+            bytes += tool.to_string().len();
+            if bytes > MAX_DESCRIPTION_BYTES && !described.is_empty() {
+                break;
+            }
+            described.push(tool);
+        }
+        let left_out = arguments.names.len() - described.len();
+        let mut answer = json!({"tools": described});
+        if left_out > 0 {
+            answer["hint"] = format!("the last {left_out} are left out; ask for them by themselves").into();
+        }
+        CallToolResult::structured(answer)
+    }
+
+    fn describe_one(&self, name: &str) -> Value {
         let tools = self.host.tools();
-        let describe = |name: &String| match tools.get(name) {
-            Some(registered) => {
-                let spec = &registered.spec;
-                json!({
-                    "name": spec.name,
-                    "description": spec.description,
-                    "input_schema": spec.input_schema,
-                    "output_schema": spec.output_schema,
-                    "effect": spec.manifest.effect,
-                })
-            }
-            None => {
-                let error = match relay_proto::ToolName::try_from(name.clone()) {
-                    Ok(name) => tools.unknown(&name).1,
-                    Err(error) => error.to_string(),
-                };
-                json!({"name": name, "error": error})
-            }
+        let Some(registered) = tools.get(name) else {
+            let error = match relay_proto::ToolName::try_from(name.to_owned()) {
+                Ok(name) => tools.unknown(&name).1,
+                Err(error) => error.to_string(),
+            };
+            return json!({"name": &name[..name.floor_char_boundary(MAX_TOOL_NAME_BYTES)], "error": error});
         };
-        let described: Vec<_> = arguments.names.iter().take(MAX_DESCRIBED).map(describe).collect();
-        CallToolResult::structured(json!({"tools": described}))
+        let spec = &registered.spec;
+        json!({
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": spec.input_schema,
+            "output_schema": spec.output_schema,
+            "effect": spec.manifest.effect,
+        })
     }
 
     fn offered(&self) -> Vec<Tool> {
@@ -123,10 +161,11 @@ impl CodeServer {
              Promise.all, and `return` only what is needed. A failed call throws an Error with `code`, which can be caught. \
              search_tools and describe_tools say more about the tools; these are the ones that the code can call:\n{overview}"
         );
+        let result = Arc::new(report::schema().as_object().cloned().unwrap_or_default());
         let reads = |title: &str| ToolAnnotations::with_title(title).read_only(true).open_world(false);
         vec![
             Tool::new("execute_code", execute, schema::<ExecuteArguments>())
-                .with_raw_output_schema(object(execute::output_schema()))
+                .with_raw_output_schema(result)
                 .with_annotations(ToolAnnotations::with_title("Run code that calls tools").read_only(false)),
             Tool::new(
                 "search_tools",
@@ -144,63 +183,9 @@ impl CodeServer {
     }
 }
 
-/// What `execute_code` takes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ExecuteArguments {
-    /// JavaScript: statements with `return`, an expression, a function, or a module with `export default`.
-    code: String,
-    /// Limits to lower, or, for result_bytes, to raise: wall_ms, cpu_ms, tool_calls, result_bytes (100000 unless said), ...
-    #[serde(default)]
-    limits: std::collections::BTreeMap<String, u64>,
-    /// What the code is for, in one sentence. It is shown to the person who is asked for an approval.
-    intent: Option<String>,
-}
-
-/// What `search_tools` takes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SearchArguments {
-    /// Words that say what the tool should do.
-    query: String,
-    /// How many tools to give at most: 10 unless said, up to 50.
-    limit: Option<usize>,
-}
-
-/// What `describe_tools` takes.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct DescribeArguments {
-    /// Full names, such as `github.list_issues`; the first 20 are described.
-    names: Vec<String>,
-}
-
-type Object = serde_json::Map<String, Value>;
-
-fn object(value: Value) -> Arc<Object> {
-    match value {
-        Value::Object(object) => Arc::new(object),
-        _ => Arc::default(),
-    }
-}
-
-fn schema<T: JsonSchema>() -> Arc<Object> {
-    object(schemars::schema_for!(T).to_value())
-}
-
-/// Arguments as a type, or what is wrong with them, for the model.
-fn arguments<T: DeserializeOwned>(request: CallToolRequestParams) -> Result<T, CallToolResult> {
-    let value = Value::Object(request.arguments.unwrap_or_default());
-    serde_json::from_value(value).map_err(|error| failure(format!("INVALID_INPUT: {}: {error}", request.name)))
-}
-
-fn failure(text: impl Into<String>) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(text)])
-}
-
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("relay-host", env!("CARGO_PKG_VERSION")))
             .with_instructions(
                 "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say which \
@@ -211,6 +196,24 @@ impl ServerHandler for CodeServer {
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
         // Later ones have no requests from server to client, and so no way to ask for an approval while code runs.
         ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).into()
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut changes = self.host.tools().changes();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever says twice that it is initialized is told once.
+        if !tasks.is_empty() {
+            return;
+        }
+        tasks.spawn(async move {
+            while changes.changed().await.is_ok() {
+                // The overview of the tools is in a description.
+                if context.peer.notify_tool_list_changed().await.is_err() {
+                    break;
+                }
+                tokio::time::sleep(TOLD_EVERY).await;
+            }
+        });
     }
 
     async fn list_tools(
@@ -227,14 +230,14 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let result = match &*request.name {
-            "execute_code" => match arguments(request) {
+            "execute_code" => match parse(request) {
                 Ok(arguments) => self.execute(arguments, context).await,
-                Err(wrong) => wrong,
+                Err(wrong) => refused(wrong),
             },
-            "search_tools" => arguments(request).map_or_else(|wrong| wrong, |arguments| self.search(arguments)),
-            "describe_tools" => arguments(request).map_or_else(|wrong| wrong, |arguments| self.describe(&arguments)),
-            other => {
-                let text = format!("there is no tool {other:?}; there are: execute_code, search_tools, describe_tools");
+            "search_tools" => parse(request).map_or_else(refused, |arguments| self.search(arguments)),
+            "describe_tools" => parse(request).map_or_else(refused, |arguments| self.describe(&arguments)),
+            _ => {
+                let text = "there is no such tool; there are: execute_code, search_tools, describe_tools";
                 return Err(ErrorData::invalid_params(text, None));
             }
         };

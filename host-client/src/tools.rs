@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::manifest::{Effect, Manifest, Mode};
-use crate::trace::TraceContext;
+use relay_proto::TraceContext;
 
 /// What is known of a tool before it is called.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jsonschema::ValidationError;
-use jsonschema::error::ValidationErrorKind;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
 use crate::schema::{self, Checked};
@@ -81,6 +81,25 @@ impl Schema {
 }
 
 impl Schema {
+    /// Checks a result. The text names places and expectations, and nothing of what the tool said.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub(crate) fn check_result(&self, result: &Value) -> Result<(), String> {
+        if self.validator.is_valid(result) {
+            return Ok(());
+        }
+        if self.is_recursive || !has_at_most(result, &mut MAX_EXPLAINED.clone()) {
+            return Err("it does not fit".into());
+        }
+        let fault = self.validator.iter_errors(result).next();
+        let Some(fault) = fault else { return Err("it does not fit".into()) };
+        let mut place = fault.instance_path().to_string();
+        place.truncate(place.floor_char_boundary(200));
+        let place = if place.is_empty() { "the whole".to_owned() } else { place };
+        Err(format!("at {place}: {}", expectation(&fault)))
+    }
+
     /// What is wrong: what was expected, what came, and the field that may have been meant.
     fn describe(&self, fault: &ValidationError<'_>, arguments: &Value) -> String {
         let keyword = fault.schema_path().to_string();
@@ -104,6 +123,15 @@ impl Schema {
             }
             _ => fault.to_string(),
         }
+    }
+}
+
+/// What a schema wants, without what came.
+fn expectation(fault: &ValidationError<'_>) -> String {
+    match fault.kind() {
+        ValidationErrorKind::Required { property } => format!("the required field {property} is missing"),
+        ValidationErrorKind::Type { kind: TypeKind::Single(kind) } => format!("it is not of type {kind}"),
+        kind => format!("it does not fit `{}`", kind.keyword()),
     }
 }
 

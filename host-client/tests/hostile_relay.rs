@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
+use host_client::audit::show::{Filter, Shown, records};
+use host_client::audit::{series, verify};
 use host_client::{
-    Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, LimitName, ToolError, ToolSpec, Tools,
+    Approval, Audit, AuditConfig, Budget, CallbackApprover, Client, ClientConfig, Effect, Error, ErrorCode, Event,
+    ExecuteRequest, Host, LimitName, Policy, ToolError, ToolSpec, Tools,
 };
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
@@ -109,6 +112,13 @@ async fn session(
     welcome: wire::Welcome,
     configure: impl FnOnce(&mut ClientConfig),
 ) -> (Client, Liar, Arc<AtomicUsize>) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (client, liar) = session_of(Host::new(tools(&runs)), welcome, configure).await;
+    (client, liar, runs)
+}
+
+/// The same for a host that has more than tools.
+async fn session_of(host: Host, welcome: wire::Welcome, configure: impl FnOnce(&mut ClientConfig)) -> (Client, Liar) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
     configure(&mut config);
@@ -120,9 +130,8 @@ async fn session(
         liar.send(Payload::Welcome(welcome)).await;
         liar
     });
-    let runs = Arc::new(AtomicUsize::new(0));
-    let client = within(Client::connect(config, tools(&runs))).await.unwrap();
-    (client, within(relay).await.unwrap(), runs)
+    let client = within(Client::connect(config, host)).await.unwrap();
+    (client, within(relay).await.unwrap())
 }
 
 async fn usual() -> (Client, Liar, Arc<AtomicUsize>) {
@@ -465,4 +474,147 @@ async fn schemas_that_could_run_away_are_refused() {
         let spec = ToolSpec::new("a.b", "", schema.clone());
         assert!(Tools::new().add_with(spec, |_, _| async { Ok("1".into()) }).is_err(), "{schema}");
     }
+}
+
+/// A relay that knows of approvals and grants much.
+fn generous() -> wire::Welcome {
+    wire::Welcome {
+        features: vec!["call_state".into()],
+        limits: [("tool_calls".to_owned(), 1_000), ("tool_calls_in_flight".to_owned(), 64)].into(),
+        ..welcome()
+    }
+}
+
+#[tokio::test]
+async fn questions_that_are_withdrawn_wear_nobody_out() {
+    let (runs, asked) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, seen) = (Arc::clone(&asked), Arc::new(tokio::sync::Notify::new()));
+    let shown = Arc::clone(&seen);
+    let asleep = CallbackApprover::new("asleep", move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        shown.notify_one();
+        std::future::pending()
+    });
+    let host = Host::new(tools(&runs)).policy(Policy::new().ask(["bank.pay"])).approver(asleep);
+    let (client, mut relay) = session_of(host, generous(), |_| {}).await;
+    let running = client.execute(ExecuteRequest::new("code")).await.unwrap();
+    let execution = relay.execution().await;
+    for id in 1..=20 {
+        relay.call(&id.to_string(), &execution, "bank.pay", r#"{"amount":1}"#).await;
+        if id <= 3 {
+            within(seen.notified()).await;
+        } else {
+            // Nobody is asked any more, so that the call is answered at once.
+            let result = loop {
+                match relay.next().await {
+                    Some(Payload::ToolResult(result)) => break result,
+                    Some(Payload::CallState(_)) => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!((result.id, result.code.as_str()), (id.to_string(), "APPROVAL_DENIED"));
+            continue;
+        }
+        let (execution_id, call_id) = (execution.clone(), id.to_string());
+        relay.send(Payload::Cancel(wire::Cancel { execution_id, call_id, reason: String::new() })).await;
+    }
+    assert_eq!((asked.load(Ordering::SeqCst), runs.load(Ordering::SeqCst)), (3, 0));
+    drop(running);
+}
+
+#[tokio::test]
+async fn a_result_over_the_policys_budget_does_not_reach_the_application() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let policy = Policy::new().budget(Budget { bytes_returned: Some(10), ..Budget::default() });
+    let (client, mut relay) = session_of(Host::new(tools(&runs)).policy(policy), generous(), |_| {}).await;
+    let running = client.execute(ExecuteRequest::new("code")).await.unwrap();
+    let execution_id = relay.execution().await;
+    let data = vec![b'1'; 11].into();
+    relay.send(Payload::Result(wire::Result { data, execution_id, ..Default::default() })).await;
+    let error = within(running).await.unwrap_err();
+    assert_eq!(error.code().unwrap(), &ErrorCode::ResultLimit);
+}
+
+/// Calls of every kind, stopped at every point: what ran was decided and approved before, and every call has one end.
+#[tokio::test]
+async fn the_audit_of_a_hostile_session_is_whole() {
+    let (runs, folder) = (Arc::new(AtomicUsize::new(0)), tempfile::tempdir().unwrap());
+    let log = folder.path().join("audit.jsonl");
+    let audit = Audit::open(AuditConfig::new(&log)).unwrap();
+    let policy = Policy::new().deny(["bank.wait"], "no").ask(["bank.pay"]);
+    let turns = AtomicUsize::new(0);
+    let fickle = CallbackApprover::new("fickle", move |_| {
+        let turn = turns.fetch_add(1, Ordering::SeqCst);
+        async move {
+            tokio::time::sleep(Duration::from_millis(turn as u64 % 3)).await;
+            if turn % 5 == 4 { Approval::deny() } else { Approval::Once }
+        }
+    });
+    let host = Host::new(tools(&runs)).policy(policy).approver(fickle).audit(audit.clone());
+    let (client, mut relay) = session_of(host, generous(), |_| {}).await;
+    let mut id = 0;
+    for round in 0..30 {
+        let mut running = client.execute(ExecuteRequest::new("code")).await.unwrap();
+        let mut events = running.events().unwrap();
+        let execution = loop {
+            match relay.next().await {
+                Some(Payload::Execute(execute)) => break execute.execution_id,
+                Some(_) => {}
+                None => panic!("the host closed"),
+            }
+        };
+        for call in 0..8 {
+            id += 1;
+            let tool = ["bank.pay", "bank.wait", "bank.nothing", "nowhere.to_go"][call % 4];
+            let arguments = [r#"{"amount":1}"#, r#"{"amount":"x"}"#, "{]"][(round + call) % 3];
+            relay.call(&id.to_string(), &execution, tool, arguments).await;
+            if (round + 2 * call) % 5 == 0 {
+                let (execution_id, call_id) = (execution.clone(), id.to_string());
+                relay.send(Payload::Cancel(wire::Cancel { execution_id, call_id, reason: String::new() })).await;
+            }
+        }
+        match round % 3 {
+            0 => drop(running),
+            1 => {
+                relay.end(&execution).await;
+                within(&mut running).await.unwrap();
+            }
+            _ => {
+                // Long enough for some answers, not for all.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                drop(running);
+            }
+        }
+        // What was begun has ended before the end.
+        let (mut open, mut has_ended) = (std::collections::BTreeSet::new(), false);
+        while let Some(event) = within(events.next()).await {
+            match event {
+                Event::ToolCallRequested { id, .. } => drop(open.insert(id)),
+                Event::ToolCallFinished { id, .. }
+                | Event::ToolCallFailed { id, .. }
+                | Event::ToolCallDenied { id, .. } => drop(open.remove(&id)),
+                Event::Ended { .. } => has_ended = true,
+                _ => {}
+            }
+        }
+        assert!(has_ended && open.is_empty(), "round {round}: {open:?}");
+    }
+    drop((client, relay));
+    let (_, hash) = audit.head();
+    let files = series(&log).unwrap();
+    let verified = verify(&files, Some(hash)).unwrap();
+    assert!(verified.is_whole() && verified.unfinished_count == 0, "{verified}");
+    let (mut approved, mut denied) = (0, 0);
+    for shown in records(files, Filter::default()) {
+        let Shown::Record(record) = shown.unwrap() else { panic!("it is whole") };
+        let record: serde_json::Value = serde_json::from_str(record.json()).unwrap();
+        match (record["kind"].as_str(), record["verdict"].as_str(), record["decision"].as_str()) {
+            (Some("approval"), Some("once"), _) => approved += 1,
+            (Some("decision"), _, Some("deny")) => denied += 1,
+            (Some("decision"), _, Some("allow")) => panic!("nothing is allowed unasked: {record}"),
+            _ => {}
+        }
+    }
+    let runs = runs.load(Ordering::SeqCst);
+    assert!(runs > 0 && runs <= approved && denied > 0, "{runs} runs, {approved} approvals, {denied} denials");
 }

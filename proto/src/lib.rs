@@ -7,6 +7,7 @@
 //! - [`code`]: the one list of error codes
 //! - [`limit`]: the one list of limits, their defaults and maxima
 //! - [`pattern`]: patterns of tool names
+//! - [`trace`]: which trace a call belongs to
 //!
 //! There is no V8 here, no server and no client.
 
@@ -15,6 +16,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod pattern;
+pub mod trace;
 
 /// The protobuf messages of `relay.proto`.
 ///
@@ -28,6 +30,7 @@ pub use code::{Code, ErrorCode};
 pub use id::{CallId, ExecutionId, ToolName};
 pub use limit::{LimitName, LimitOverrides, Limits};
 pub use pattern::ToolPatterns;
+pub use trace::TraceContext;
 
 /// The version that `hello` and `welcome` carry.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -14,6 +14,11 @@ impl ToolPatterns {
         Self(patterns.map(Into::into))
     }
 
+    /// Whether they fit every tool, whatever its name.
+    pub fn are_all(&self) -> bool {
+        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern == "*"))
+    }
+
     /// Whether a tool is one of them.
     pub fn allow(&self, tool: &ToolName) -> bool {
         self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))

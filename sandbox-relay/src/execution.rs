@@ -23,7 +23,7 @@ use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
 use crate::sandbox::pool::Worker;
 use link::{Reader, Writer, put_instruction};
 use run::{Run, cancelled};
-pub(crate) use states::CallStates;
+pub(crate) use states::{CallStates, Wait};
 
 /// What to run and within what.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::App;
 use crate::admission::SessionNumber;
 use crate::auth::{Grant, Identity, Unauthenticated};
 use crate::execution::{
-    Bindings, CallFailure, CallStates, Command, Control, ExecutionError, ExecutionRequest, WorkerCall,
+    Bindings, CallFailure, CallStates, Command, Control, ExecutionError, ExecutionRequest, Wait, WorkerCall,
 };
 use crate::outbound::Outbound;
 use crate::subject::SubjectPermit;
@@ -338,7 +338,8 @@ impl Session {
             let message = format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one");
             return refuse(ErrorCode::InvalidInput, message);
         }
-        let traceparent = traceparent(&execute.traceparent).to_owned();
+        // What is none is not passed on.
+        let traceparent = execute.traceparent.parse().ok();
         let (request, warnings) = match self.request(execute, mode, &grant) {
             Ok(request) => request,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
@@ -453,7 +454,11 @@ impl Session {
 
     fn call_state(&mut self, of: &wire::CallState) -> Result<(), Violation> {
         let call = CallId::try_from(of.call_id.as_str()).map_err(|error| Violation(error.to_string()))?;
-        let awaits = of.status() == wire::CallStatus::AwaitingApproval;
+        let wait = match of.status() {
+            wire::CallStatus::AwaitingApproval => Some(Wait::Answer),
+            wire::CallStatus::AwaitingTurn => Some(Wait::Turn),
+            wire::CallStatus::Started | wire::CallStatus::Unspecified => None,
+        };
         let is_news = {
             let state = self.shared.lock();
             if !(1..=state.last_call).contains(&call.0) {
@@ -461,7 +466,7 @@ impl Session {
             }
             match state.calls.get(&call) {
                 Some((execution, worker_call)) => {
-                    state.executions.get(execution).is_some_and(|live| live.states.set(*worker_call, awaits))
+                    state.executions.get(execution).is_some_and(|live| live.states.set(*worker_call, wait))
                 }
                 // It crossed with the end of its call.
                 None => false,
@@ -506,20 +511,6 @@ impl Drop for Session {
 
 fn clamp_warning(clamped: &Clamped) -> wire::Warning {
     wire::Warning { code: warning::LIMIT_CLAMPED.into(), message: clamped.to_string() }
-}
-
-/// A trace context that can be passed on, or nothing.
-fn traceparent(text: &str) -> &str {
-    let part = |range| text.get(range).unwrap_or_default();
-    let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let is_one = text.len() == 55
-        && part(0..3) == "00-"
-        && is_hex(part(3..35))
-        && part(35..36) == "-"
-        && is_hex(part(36..52))
-        && part(52..53) == "-"
-        && is_hex(part(53..55));
-    if is_one { text } else { "" }
 }
 
 /// What a script may read of a host's words.

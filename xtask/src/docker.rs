@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::run::{cargo, check, output, step, target_folder};
+use crate::system::install;
 
 /// The name of the image that is built.
 const IMAGE: &str = "sandbox-relay:local";
@@ -40,17 +41,7 @@ impl Engine {
                 bail!("the tests against a container need a Docker engine, and there is none: {advice}");
             }
             step("Installing a Docker engine (docker.io and iptables)");
-            let install = ["install", "--yes", "--no-install-recommends", "docker.io", "iptables"];
-            let apt = || {
-                let mut apt = Command::new("apt-get");
-                apt.env("DEBIAN_FRONTEND", "noninteractive");
-                apt
-            };
-            // A machine whose package lists are old or absent needs them first.
-            if check(apt().args(install)).is_err() {
-                check(apt().arg("update"))?;
-                check(apt().args(install))?;
-            }
+            install(&["docker.io", "iptables"])?;
         }
         Self::start()
     }

@@ -2,6 +2,7 @@
 
 mod docker;
 mod run;
+mod system;
 
 use std::path::PathBuf;
 
@@ -72,10 +73,13 @@ fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> 
 
 fn test(without_container: bool) -> anyhow::Result<()> {
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
+    system::provide()?;
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
     step("Checking the lints");
     run::check(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
+    step("Checking that the host library builds alone");
+    run::check(cargo().args(["check", "--package", "host-client", "--no-default-features", "--locked"]))?;
     step("Building what the tests start");
     run::check(cargo().args(["build", "--workspace", "--locked"]))?;
     step("Running the tests");

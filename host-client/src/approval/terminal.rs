@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -13,6 +14,8 @@ use tokio::time::Instant;
 use super::{Approval, ApprovalFuture, ApprovalRequest, Approver};
 use crate::prompt::{self, Answer, Question};
 
+/// How long nothing is asked after a question was withdrawn.
+const WITHDRAWN: Duration = Duration::from_secs(1);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 10;
 
@@ -72,17 +75,21 @@ impl Approver for TerminalApprover {
             // dropped; until it has ended it keeps the turn.
             let asking = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
-                let mut answer = Ok(Answer::No);
+                let mut answer = Ok(None);
                 suspend(&mut || answer = ask(&terminal, &request, &given_up));
+                if matches!(answer, Ok(None)) {
+                    // What a finger was about to type is no answer to the next question, which waits meanwhile.
+                    std::thread::sleep(WITHDRAWN);
+                }
                 answer
             });
             let answer = asking.await;
             drop(waiting);
             match answer {
-                Ok(Ok(Answer::Once)) => Approval::Once,
-                Ok(Ok(Answer::Execution)) => Approval::Execution,
-                Ok(Ok(Answer::Session)) => Approval::Session,
-                Ok(Ok(Answer::No)) => Approval::deny(),
+                Ok(Ok(Some(Answer::Once))) => Approval::Once,
+                Ok(Ok(Some(Answer::Execution))) => Approval::Execution,
+                Ok(Ok(Some(Answer::Session))) => Approval::Session,
+                Ok(Ok(Some(Answer::No) | None)) => Approval::deny(),
                 Ok(Err(error)) => cannot_be_asked(&error),
                 Err(_panic) => Approval::deny(),
             }
@@ -91,10 +98,12 @@ impl Approver for TerminalApprover {
 }
 
 fn cannot_be_asked(error: &io::Error) -> Approval {
-    Approval::Deny { reason: Some(format!("the terminal could not be asked: {error}")) }
+    tracing::error!(%error, "the terminal could not be asked");
+    Approval::Deny { reason: Some("the terminal could not be asked".into()) }
 }
 
-fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) -> io::Result<Answer> {
+/// Asks until there is an answer; nothing when nobody waits for it any more.
+fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) -> io::Result<Option<Answer>> {
     let question = Question {
         tool: request.tool.as_str(),
         effect: request.manifest.effect,
@@ -115,10 +124,10 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) ->
             // Half an answer is not left for whoever reads the terminal next.
             forget_typed(terminal)?;
             writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
-            return Ok(Answer::No);
+            return Ok(None);
         };
         match prompt::parse_answer(&typed) {
-            Some(answer) => return Ok(answer),
+            Some(answer) => return Ok(Some(answer)),
             None => asking = "y, e, s or n: ",
         }
     }

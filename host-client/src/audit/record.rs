@@ -10,7 +10,7 @@ use super::arguments::RecordedArguments;
 use super::chain::Hash;
 use crate::client::Usage;
 use crate::manifest::Effect;
-use crate::trace::TraceContext;
+use relay_proto::TraceContext;
 
 /// The longest text of a record that is neither code nor arguments, in bytes; what is longer is cut.
 pub(super) const MAX_TEXT_BYTES: usize = 1 << 10;

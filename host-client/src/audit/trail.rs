@@ -58,7 +58,7 @@ impl Trail {
         }
     }
 
-    /// Records what the policy says to a call. Its end is recorded when what is given back is finished or dropped.
+    /// Records what the policy says to a call. What is given back has to be finished.
     ///
     /// # Errors
     /// It could not be recorded: the tool must not run.
@@ -69,14 +69,41 @@ impl Trail {
         effect: Option<Effect>,
         arguments: Arguments<'_>,
         (decision, rule): (Decision, &str),
-    ) -> Result<CallTrail<'_>, AuditError> {
+    ) -> Result<CallTrail, AuditError> {
         let origin = self.origin();
         let arguments_bytes = match arguments {
             Arguments::Value { bytes, .. } | Arguments::Unread { bytes } => bytes,
         };
         self.audit.decision(&CallDecision { origin, call, tool, effect, arguments, decision, rule, reason: None })?;
-        let (tool, began) = (tool.to_owned(), Instant::now());
-        Ok(CallTrail { trail: self, call, tool, arguments_bytes, began, is_finished: false })
+        Ok(CallTrail { call, tool: tool.to_owned(), arguments_bytes, began: Instant::now() })
+    }
+
+    /// Records what a person said to a call.
+    ///
+    /// # Errors
+    /// It could not be recorded: what was said must not hold.
+    pub(crate) fn approval(
+        &self,
+        call: &CallTrail,
+        verdict: Verdict,
+        approver: Option<&str>,
+        waited: Duration,
+    ) -> Result<(), AuditError> {
+        let (origin, tool) = (self.origin(), &*call.tool);
+        self.audit.approval(&CallApproval { origin, call: call.call, tool, verdict, approver, waited })
+    }
+
+    /// Records how a call ended.
+    pub(crate) fn completion(&self, call: &CallTrail, error: Option<&Code>, result_bytes: usize) {
+        report(self.audit.completion(&CallCompletion {
+            origin: self.origin(),
+            call: call.call,
+            tool: &call.tool,
+            error,
+            duration: call.began.elapsed(),
+            arguments_bytes: call.arguments_bytes,
+            result_bytes,
+        }));
     }
 
     /// Records how the execution ended, once.
@@ -95,56 +122,12 @@ impl Drop for Trail {
     }
 }
 
-/// One call's part of the log.
-pub(crate) struct CallTrail<'a> {
-    trail: &'a Trail,
+/// One call that is in the log, and not finished there.
+pub(crate) struct CallTrail {
     call: CallId,
     tool: String,
     arguments_bytes: usize,
     began: Instant,
-    is_finished: bool,
-}
-
-impl CallTrail<'_> {
-    /// Records what a person said.
-    ///
-    /// # Errors
-    /// It could not be recorded: the tool must not run.
-    pub(crate) fn approval(
-        &self,
-        verdict: Verdict,
-        approver: Option<&str>,
-        waited: Duration,
-    ) -> Result<(), AuditError> {
-        let (origin, call, tool) = (self.trail.origin(), self.call, &*self.tool);
-        self.trail.audit.approval(&CallApproval { origin, call, tool, verdict, approver, waited })
-    }
-
-    /// Records how the call ended.
-    pub(crate) fn finish(mut self, error: Option<&Code>, result_bytes: usize) {
-        self.complete(error, result_bytes);
-    }
-
-    fn complete(&mut self, error: Option<&Code>, result_bytes: usize) {
-        self.is_finished = true;
-        report(self.trail.audit.completion(&CallCompletion {
-            origin: self.trail.origin(),
-            call: self.call,
-            tool: &self.tool,
-            error,
-            duration: self.began.elapsed(),
-            arguments_bytes: self.arguments_bytes,
-            result_bytes,
-        }));
-    }
-}
-
-impl Drop for CallTrail<'_> {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            self.complete(Some(&ErrorCode::Cancelled.into()), 0);
-        }
-    }
 }
 
 /// What has happened has happened; that its record is missing shows when the log is verified.

@@ -161,6 +161,14 @@ impl RuleFile {
         if tools.is_empty() {
             return Err(format!("the rule in line {line} names no tools; [\"*\"] would be all"));
         }
+        if let Some(pattern) = tools.iter().find(|pattern| !pattern.contains(['.', '*'])) {
+            return Err(format!(
+                "the rule in line {line} names {pattern:?}, which no tool is called: a tool is server.tool"
+            ));
+        }
+        if effects.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("the rule in line {line} has an empty list of effects, so that nothing would fit it"));
+        }
         if reason.is_some() && decision != Verdict::Deny {
             return Err(format!("the rule in line {line} has a reason, but only what is denied is given one"));
         }
@@ -208,6 +216,8 @@ mod tests {
             ("[default]\nreadonly = \"allow\"", ["line 2", "readonly", "read_only"]),
             ("[[rule]]\ntools = [\"*\"]\ndecision = \"maybe\"", ["line 3", "maybe", "`allow`"]),
             ("[[rule]]\ntools = []\ndecision = \"ask\"", ["line 1", "no tools", "all"]),
+            ("[[rule]]\ntools = [\"git_push\"]\ndecision = \"deny\"", ["line 1", "git_push", "server.tool"]),
+            ("[[rule]]\ntools = [\"*\"]\neffects = []\ndecision = \"deny\"", ["line 1", "effects", "nothing"]),
             ("[[rule]]\ntools = [\"*\"]\ndecision = \"ask\"\nreason = \"x\"", ["line 1", "reason", "denied"]),
             ("[[rule]]\ndecision = \"ask\"", ["line 1", "tools", "missing"]),
             ("[budget]\ncall = 5", ["line 2", "call", "`calls`"]),

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::folder::Folder;
 use crate::terminal::Terminal;
 
-const PROMPT: &str = "[s] this tool in this session, [n] no: ";
+const PROMPT: &str = "[n] no\r\nRun fake.echo? ";
 const ASK: &str = "const ask = (args) => mcp.call('fake.echo', args).then(() => 'ran', (error) => error.code);\n";
 
 /// A script with `ask(arguments)`, at a terminal.
@@ -36,7 +36,7 @@ async fn a_question_is_shown_whole_and_each_answer_means_what_it_says() {
             );
             assert!(question.starts_with(&expected), "{question}");
             assert!(!question.contains('\u{1b}'), "nothing comes in between: {question:?}");
-            assert!(question.contains("\r\nNo answer within 9m 59s is a no.\r\nRun it? [y] once,"), "{question}");
+            assert!(question.contains("\r\nNo answer within 9m 59s is a no.\r\n[y] once  [e]"), "{question}");
             terminal.types(&format!("{answer}\n"));
         }
         terminal.sees(&format!("\"{result}\"\r\n")).await;
@@ -110,7 +110,7 @@ async fn hostile_arguments_do_not_fake_a_question() {
     let question = &question[question.find("The code wants").unwrap()..];
     assert!(question.chars().all(|it| !it.is_control() || it == '\r' || it == '\n'), "{question:?}");
     assert!(!question.contains(['\u{202e}', '\u{200b}']), "{question:?}");
-    assert_eq!(question.lines().filter(|line| line.starts_with("Run it?")).count(), 1, "{question}");
+    assert_eq!(question.lines().filter(|line| line.starts_with("Run fake.echo?")).count(), 1, "{question}");
     assert!(question.contains("\"small\": 7") && question.contains("NOT ALL of the arguments is shown"), "{question}");
     assert!(question.lines().count() < 50, "{question}");
     terminal.types("n\n");

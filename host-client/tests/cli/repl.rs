@@ -51,7 +51,7 @@ async fn ctrl_c_cancels_a_line_and_not_the_session() {
     terminal.sees("CANCELLED: the execution was cancelled\r\n").await;
     terminal.sees("> ").await;
     terminal.types("await mcp.call('fake.echo', {a: 1})\r");
-    terminal.sees("[n] no: ").await;
+    terminal.sees("[n] no\r\nRun ").await;
     terminal.types("y\n");
     terminal.sees("\"a\": 1").await;
     terminal.sees("> ").await;

@@ -1,7 +1,9 @@
-//! Real MCP servers for tests, pinned by the files in this folder and installed once, on demand, into the target folder.
+//! Real MCP servers and clients for tests, pinned by the files in this folder and installed once, on demand, into the target
+//! folder.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -22,17 +24,18 @@ pub(crate) fn program(name: &str) -> PathBuf {
 fn installed() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mcp-servers");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host-client/tests/servers");
+        // Each set of pins has its folder, so that working copies with different ones can share a target folder.
+        let mut pins = DefaultHasher::new();
+        PINS.iter().for_each(|name| fs::read(source.join(name)).unwrap().hash(&mut pins));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mcp-servers-{:016x}", pins.finish()));
         fs::create_dir_all(&folder).unwrap();
         // Several test programs may want the servers at the same time.
         let lock = File::create(folder.join("lock")).unwrap();
         lock.lock().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers");
-        let is_same = |name: &str| fs::read(source.join(name)).ok() == fs::read(folder.join(name)).ok();
+        // Nothing counts as done until all of it is.
         let done = folder.join("done");
-        if !(done.exists() && PINS.iter().all(|name| is_same(name))) {
-            // Nothing counts as done until all of it is.
-            let _ = fs::remove_file(&done);
+        if !done.exists() {
             install(&source, &folder);
             File::create(done).unwrap();
         }

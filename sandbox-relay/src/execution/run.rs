@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use super::link::{MAX_WAITING_BYTES, Reader, Writer};
+use super::states::Wait;
 use super::{CallFailure, CallStates, Command, Event, EventSink, ExecutionError, Outcome, WorkerCall};
 use crate::sandbox::channel::ChannelError;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
@@ -18,6 +19,12 @@ use crate::sandbox::pool::Worker;
 
 /// The most pieces of output in one message.
 const MAX_OUTPUT_ITEMS: usize = 1_024;
+
+/// All waiting for approvals of one execution may take this many times as long as one approval: a worker and its place are held
+/// meanwhile.
+const APPROVALS_IN_ALL: u32 = 4;
+/// Longer than any execution.
+const NEVER: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 /// What ended a run: the worker's word, or ours.
 pub(super) enum Ended {
@@ -57,8 +64,10 @@ struct OpenCall {
     /// Its own, or that of its approval.
     deadline: Instant,
     tool: ToolName,
-    /// While it awaits approval: how much of its own time is left.
+    /// While it waits for a person: how much of its own time is left.
     left: Option<Duration>,
+    /// Since when its question has been open.
+    asked_since: Option<Instant>,
     /// How long it may still await approval, however often the host changes its mind.
     approval_left: Duration,
 }
@@ -113,7 +122,7 @@ impl Run {
 
     pub(super) fn next_check(&self) -> Instant {
         let check = match self.paused {
-            Some(_) => self.cpu_check,
+            Some(since) => self.cpu_check.min(self.pause_ends(since)),
             None => self.cpu_check.min(self.wall_deadline),
         };
         self.first_call_deadline.map_or(check, |call| check.min(call))
@@ -159,21 +168,30 @@ impl Run {
     /// Stops and continues the clocks as the states of the calls are now.
     pub(super) fn look_at_states(&mut self) {
         let now = Instant::now();
+        let may_wait = self.pause_ends(now) > now;
         let mut waits = false;
         for (call, open) in &mut self.open {
-            match (self.states.awaits(*call), open.left) {
-                (true, None) => {
-                    open.left = Some(open.deadline.saturating_duration_since(now));
-                    open.deadline = now + open.approval_left;
-                }
-                (false, Some(left)) => {
+            let wait = self.states.wait(*call).filter(|_| may_wait);
+            if let Some(since) = open.asked_since.take() {
+                open.approval_left = open.approval_left.saturating_sub(now - since);
+            }
+            match (wait, open.left) {
+                (Some(_), None) => open.left = Some(open.deadline.saturating_duration_since(now)),
+                (None, Some(left)) => {
                     open.left = None;
-                    open.approval_left = open.deadline.saturating_duration_since(now);
                     open.deadline = now + left;
                 }
                 _ => {}
             }
-            waits |= open.left.is_some();
+            if let Some(wait) = wait {
+                waits = true;
+                open.deadline = match wait {
+                    // The end of all waiting is looked at apart.
+                    Wait::Turn => now + NEVER,
+                    Wait::Answer => now + open.approval_left,
+                };
+                open.asked_since = (wait == Wait::Answer).then_some(now);
+            }
         }
         self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
         match self.paused {
@@ -185,6 +203,12 @@ impl Run {
             }
             _ => {}
         }
+    }
+
+    /// When all waiting of this execution together has taken what it may.
+    fn pause_ends(&self, now: Instant) -> Instant {
+        let most = Duration::from_millis(self.limits.get(LimitName::ApprovalMs)) * APPROVALS_IN_ALL;
+        self.paused.unwrap_or(now) + most.saturating_sub(self.approval)
     }
 
     /// Waiting for approvals, so far.
@@ -200,6 +224,9 @@ impl Run {
     /// Looks at the clocks: the wall's, the CPU's, and those of the open calls.
     pub(super) fn check_time(&mut self) -> Option<Ended> {
         let now = Instant::now();
+        if self.paused.is_some_and(|since| now >= self.pause_ends(since)) {
+            self.look_at_states();
+        }
         if self.paused.is_none() && now >= self.wall_deadline {
             return Some(Ended::Stopped(self.limit_hit(ErrorCode::Timeout, LimitName::WallMs)));
         }
@@ -305,7 +332,8 @@ impl Run {
         // A call has its own limit; where the execution ends before it, that ends the call too.
         let deadline = now + Duration::from_millis(self.limits.get(LimitName::ToolCallMs));
         let approval_left = Duration::from_millis(self.limits.get(LimitName::ApprovalMs));
-        self.open.insert(number, OpenCall { deadline, tool: tool.clone(), left: None, approval_left });
+        self.open
+            .insert(number, OpenCall { deadline, tool: tool.clone(), left: None, asked_since: None, approval_left });
         // A later look corrects what was answered.
         self.first_call_deadline = Some(self.first_call_deadline.map_or(deadline, |first| first.min(deadline)));
         Ok(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))

@@ -1,33 +1,48 @@
 //! Which open calls wait for a person. The host says so, as often as it likes; what counts is how it is when we look.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::WorkerCall;
 
-/// The calls of one execution that await approval. It holds no more than there are open calls.
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// Until another question of its execution is answered.
+    Turn,
+    /// For the answer to its own.
+    Answer,
+}
+
+/// The calls of one execution that wait. It holds no more than there are open calls.
 #[derive(Debug, Default)]
 pub(crate) struct CallStates {
-    awaiting: Mutex<HashSet<WorkerCall>>,
+    waits: Mutex<HashMap<WorkerCall, Wait>>,
     changed: Notify,
 }
 
 impl CallStates {
-    fn lock(&self) -> MutexGuard<'_, HashSet<WorkerCall>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<WorkerCall, Wait>> {
         // Changed only under this lock, by code that does not panic half way.
-        self.awaiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes whether an open call awaits approval. Gives `false` where that was known.
+    /// Notes what an open call waits for, if for anything. Gives `false` where that was known.
     #[must_use]
-    pub(crate) fn set(&self, call: WorkerCall, awaits: bool) -> bool {
-        let is_new = if awaits { self.lock().insert(call) } else { self.lock().remove(&call) };
-        if is_new {
+    pub(crate) fn set(&self, call: WorkerCall, wait: Option<Wait>) -> bool {
+        let before = {
+            let mut waits = self.lock();
+            match wait {
+                Some(wait) => waits.insert(call, wait),
+                None => waits.remove(&call),
+            }
+        };
+        if before != wait {
             self.changed.notify_one();
         }
-        is_new
+        before != wait
     }
 
     /// Forgets a call that is not open any more.
@@ -35,8 +50,8 @@ impl CallStates {
         self.lock().remove(&call);
     }
 
-    pub(super) fn awaits(&self, call: WorkerCall) -> bool {
-        self.lock().contains(&call)
+    pub(super) fn wait(&self, call: WorkerCall) -> Option<Wait> {
+        self.lock().get(&call).copied()
     }
 
     /// Completes when something has changed since the last time. Safe to drop and ask again.

@@ -35,13 +35,16 @@ impl AnnouncedTools {
         Ok(Self { by_server, servers })
     }
 
+    /// `is_free`: whether the execution may call whatever there is. Others do not learn what else there is.
+    ///
     /// # Errors
     /// There is no such tool, for a script to read.
-    pub(super) fn check(&self, tool: &ToolName, is_allowed: bool) -> Result<(), CallFailure> {
+    pub(super) fn check(&self, tool: &ToolName, is_allowed: bool, is_free: bool) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
         match self.by_server.get(tool.server()) {
             None => {
-                let message = format!("there is no server {:?}; there are: {}", tool.server(), self.servers);
+                let others = if is_free { format!("; there are: {}", self.servers) } else { String::new() };
+                let message = format!("there is no server {:?}{others}", tool.server());
                 fail(ErrorCode::UnknownServer, message)
             }
             Some(names) if !is_allowed || !names.contains(tool.tool()) => {

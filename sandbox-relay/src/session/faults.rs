@@ -27,7 +27,8 @@ impl Faults {
         let periods = self.filled_up.elapsed().as_millis() / Self::REFILL.as_millis();
         if periods > 0 {
             let more = u32::try_from(periods).unwrap_or(u32::MAX);
-            (self.left, self.filled_up) = (self.left.saturating_add(more).min(Self::MOST), Instant::now());
+            self.left = self.left.saturating_add(more).min(Self::MOST);
+            self.filled_up += Self::REFILL.saturating_mul(more);
         }
         self.left = self.left.checked_sub(1).ok_or_else(|| Violation("too many messages were refused".into()))?;
         Ok(())

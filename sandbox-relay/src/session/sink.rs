@@ -11,7 +11,7 @@ use crate::execution::{
 use crate::outbound::Room;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
-use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, wire};
+use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, TraceContext, wire};
 
 /// Waits for its turn, runs, and answers.
 pub(super) async fn run_execution(
@@ -78,8 +78,8 @@ pub(super) struct SessionSink {
     /// The tools that this execution was given.
     pub(super) only: ToolPatterns,
     pub(super) id: ExecutionId,
-    /// The trace that its calls belong to; empty where there is none.
-    pub(super) traceparent: String,
+    /// The trace that its calls belong to.
+    pub(super) traceparent: Option<TraceContext>,
     /// The peer said no hello: short names, no ids, nothing cancelled.
     pub(super) basic: bool,
 }
@@ -149,7 +149,8 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
-        self.shared.tools().check(tool, allowed)
+        let is_free = self.grant.tools.are_all() && self.only.are_all();
+        self.shared.tools().check(tool, allowed, is_free)
     }
 
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
@@ -172,7 +173,7 @@ impl EventSink for SessionSink {
                     arguments,
                     execution_id: self.execution_id(),
                     remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
-                    traceparent: self.traceparent.clone(),
+                    traceparent: self.traceparent.map(|trace| trace.to_string()).unwrap_or_default(),
                 }));
             }
             Event::CallGivenUp { call, reason } => {

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use host_client::{
-    Approval, ApprovalRequest, Budget, CallbackApprover, Client, Decision, Effect, ErrorCode, Event, ExecuteRequest,
-    Host, LimitName, LocalRelay, Manifest, ManifestChange, Mode, Overflow, Phase, Policy, ToolError, ToolName,
-    ToolSpec, Tools, TraceContext, Verdict,
+    Approval, ApprovalRequest, Budget, CallbackApprover, Client, Effect, ErrorCode, Event, ExecuteRequest, Host,
+    LimitName, LocalRelay, ManifestChange, Overflow, Phase, Policy, ToolError, ToolSpec, Tools, TraceContext, Verdict,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -150,17 +149,14 @@ async fn an_answer_holds_as_long_as_it_says() {
     let asked = Arc::default();
     let answers = [Approval::Execution, Approval::Once, Approval::Session];
     let bank = Bank::open(|host| host.approver(approver(&asked, answers))).await;
-    let thrice = format!("return await Promise.all([{PAY}, {PAY}, {PAY}])");
-    for expected in [1, 2, 2, 2] {
-        let before = asked.lock().unwrap().len();
-        let code = if expected == 1 { &thrice } else { &format!("return await {PAY}") };
-        bank.value(code).await;
-        let asked = asked.lock().unwrap().len();
-        assert!(asked <= 3 && asked >= before, "{asked}");
+    let thrice = format!("return (await Promise.all([{PAY}, {PAY}, {PAY}])).length");
+    let once = format!("return await {PAY}");
+    // One answer for the three at once, one for the next, and one for all that follow.
+    for (code, value, in_all) in [(&thrice, 3, 1), (&once, 5, 2), (&once, 5, 3), (&once, 5, 3), (&thrice, 3, 3)] {
+        assert_eq!(bank.value(code).await, json!(value));
+        assert_eq!(asked.lock().unwrap().len(), in_all);
     }
-    // Once for the three at once, once for the second execution, and once for the rest of the session.
-    assert_eq!(asked.lock().unwrap().len(), 3);
-    assert_eq!(bank.done().len(), 6);
+    assert_eq!(bank.done().len(), 9);
 }
 
 #[tokio::test]
@@ -460,9 +456,52 @@ async fn a_trace_goes_through_to_the_tool() {
     assert!(one != other && one != parent && one.trace_id() == parent.trace_id() && other.trace_id() == one.trace_id());
 }
 
-#[test]
-fn a_privileged_mode_is_asked_about_whatever_a_rule_says() {
-    let manifest = Manifest { mode: Mode::Privileged, ..Manifest::default() };
-    let name = ToolName::try_from("sh.run".to_owned()).unwrap();
-    assert_eq!(Policy::new().allow(["*"]).decide(&name, &manifest, None).decision, Decision::Ask);
+#[tokio::test]
+async fn what_a_session_was_given_is_not_another_sessions_nor_another_tools() {
+    let relay = start_relay(&[]).await;
+    let (done, asked) = (Arc::default(), Arc::default());
+    let answers = [Approval::Session, Approval::Once, Approval::Once];
+    let host = Arc::new(Host::new(bank(&done)).approver(approver(&asked, answers)));
+    let connect = async || Client::connect(relay.client_config().await.unwrap(), Arc::clone(&host)).await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    let pay = async |client: &Client| {
+        within(client.run(ExecuteRequest::new(format!("return await {PAY}")))).await.unwrap().value().unwrap()
+    };
+    for (client, in_all) in [(&one, 1), (&one, 1), (&other, 2), (&one, 2)] {
+        assert_eq!(pay(client).await, json!(5));
+        assert_eq!(asked.lock().unwrap().len(), in_all);
+    }
+    // The tool becomes another one under its name: it is asked about again.
+    let change = ManifestChange { effect: Some(Effect::Privileged), ..ManifestChange::default() };
+    host.tools().amend(["bank.pay"], change);
+    assert_eq!(pay(&one).await, json!(5));
+    assert_eq!(asked.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn questions_are_asked_one_after_the_other_and_each_has_its_time() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&seen);
+    let slow = CallbackApprover::new("slow", move |request: ApprovalRequest| {
+        noted.lock().unwrap().push(request.deadline.saturating_duration_since(tokio::time::Instant::now()));
+        async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            Approval::Once
+        }
+    });
+    let bank = Bank::open(|host| host.approver(slow)).await;
+    let code = format!("return (await Promise.all(Array.from({{length: 5}}, () => {PAY}))).length");
+    let request = ExecuteRequest::new(code).limit(LimitName::ApprovalMs, 1_000).limit(LimitName::ToolCallMs, 500);
+    assert_eq!(bank.run(request).await, json!(5));
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() == 5 && seen.iter().all(|left| *left > Duration::from_millis(900)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_an_application_writes_of_its_rules_never_reaches_the_code() {
+    let policy =
+        Policy::parse("[[rule]]\ntools = [\"bank.pay\"]\ndecision = \"ask\"", "/home/alice/secret.toml").unwrap();
+    let bank = Bank::open(|host| host.policy(policy)).await;
+    let failure = bank.value(&failing(PAY)).await.to_string();
+    assert!(failure.contains("APPROVAL_DENIED") && !failure.contains("alice"), "{failure}");
 }

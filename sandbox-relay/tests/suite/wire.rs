@@ -286,6 +286,35 @@ async fn an_approval_has_its_own_limit_that_no_change_of_mind_renews() {
 }
 
 #[tokio::test]
+async fn waiting_for_the_turn_is_no_waiting_for_the_answer_but_all_of_it_is_limited() {
+    let relay = start_relay(&[]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello(&["a.b"]).await;
+    let code = "return await Promise.all([1, 2].map(n => mcp.call('a.b', n).catch(error => error.code)))";
+    second(&mut raw, code, &[("approval_ms", 500), ("tool_call_ms", 60_000), ("wall_ms", 1_000)]).await;
+    let (first, other) = (raw.call().await, raw.call().await);
+    let states = [(&first, wire::CallStatus::AwaitingApproval), (&other, wire::CallStatus::AwaitingTurn)];
+    for (sequence, (call, status)) in (3..).zip(states) {
+        raw.send_message(wire::Message { sequence, ..call_state(call, status).into() }).await;
+    }
+    let started = std::time::Instant::now();
+    let Payload::Cancel(cancel) = raw.payload().await else { panic!("the first is given up alone") };
+    assert_eq!(cancel.call_id, first.id);
+    // The other one waits on; after four times approval_ms the execution's own clock goes on, and ends it.
+    let error = loop {
+        match raw.payload().await {
+            Payload::Error(error) => break error,
+            Payload::Cancel(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(error.code, "TIMEOUT");
+    assert!(started.elapsed() >= Duration::from_millis(2_500), "{:?}", started.elapsed());
+    let usage = error.usage.unwrap();
+    assert!((1_900_000..6_000_000).contains(&usage.approval_us), "{usage:?}");
+}
+
+#[tokio::test]
 async fn a_host_can_change_its_tools() {
     let relay = start_relay(&[]).await;
     let mut raw = Raw::open(&relay).await;

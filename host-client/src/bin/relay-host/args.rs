@@ -201,7 +201,8 @@ pub(crate) struct ServeArgs {
     /// Serve streamable HTTP at this address, under /mcp, in the place of standard input and output
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<SocketAddr>,
-    /// What HTTP requests have to carry as their bearer token; needed where the address is not loopback
+    /// What HTTP requests have to carry as their bearer token, of at least 16 characters; needed where the address is not
+    /// loopback
     #[arg(long, env = "RELAY_MCP_TOKEN", hide_env_values = true, requires = "http")]
     pub(crate) http_token: Option<String>,
     /// A name under which the server is reached over HTTP, beside localhost

@@ -30,8 +30,8 @@ use progress::Progress;
 
 /// How long what cannot be cancelled, such as reading a terminal, may hold up the end of the program.
 const LINGER: Duration = Duration::from_millis(200);
-/// What is logged unless `RELAY_LOG` says otherwise.
-const LOGGED: &str = "warn";
+/// What is logged unless `RELAY_LOG` says otherwise. That a client asks for what is not there is its own affair.
+const LOGGED: &str = "warn,rmcp::service=error";
 /// The same for commands that are over soon, and say themselves which MCP servers do not work.
 const LOGGED_SHORTLY: &str = "warn,host_client::mcp::life=off";
 

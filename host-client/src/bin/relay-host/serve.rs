@@ -1,64 +1,93 @@
 //! `serve-mcp`: code execution as an MCP server.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use host_client::serve_mcp::{self, CodeServer, HttpConfig};
+use host_client::serve_mcp::{self, CodeServer, HttpConfig, HttpToken};
 use rmcp::ServiceExt as _;
+use rmcp::transport::stdio_pipes;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
 use crate::exit::Failure;
-use crate::setup::{Setup, connector};
+use crate::setup::{Connector, Setup};
+
+/// How long clients may take to read their last answers when the program ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
-    if args.http.is_some_and(|address| !address.ip().is_loopback()) && args.http_token.is_none() {
+    let stop = stopped_by_signals()?;
+    let token = args.http_token.as_deref().map(HttpToken::new).transpose().map_err(Failure::usage)?;
+    if args.http.is_some_and(|address| !address.ip().is_loopback()) && token.is_none() {
         return Err(Failure::usage(
             "anybody could run code there: give --http-token (or RELAY_MCP_TOKEN), or listen on 127.0.0.1",
         ));
     }
+    let connector = Connector::new(&args.relay)?;
     // Nobody is at a terminal: approvals are asked for through MCP.
-    let setup = Setup::new(&args.host, None).await?;
-    let server = CodeServer::new(Arc::clone(&setup.host), connector(&args.relay)?);
+    let Some(setup) = stop.run_until_cancelled(Setup::new(&args.host, None)).await else { return Ok(()) };
+    let setup = setup?;
+    let connect = {
+        let connector = connector.clone();
+        move |host| connector.clone().connect(host)
+    };
+    let server = CodeServer::new(Arc::clone(&setup.host), connect);
     let served = match args.http {
-        None => over_stdio(server).await,
+        None => over_stdio(server, stop).await,
         Some(address) => {
-            let listener = TcpListener::bind(address).await;
-            let listener =
-                listener.map_err(|error| Failure::usage(format!("{address} cannot be listened on: {error}")))?;
-            let config = HttpConfig { token: args.http_token, hosts: args.http_host, origins: Vec::new() };
-            over_http(server, listener, config).await
+            let config = HttpConfig { token, hosts: args.http_host, origins: Vec::new(), stop };
+            over_http(server, address, config).await
         }
     };
-    setup.close().await;
+    tokio::join!(connector.close(), setup.close());
     served
 }
 
-async fn over_stdio(server: CodeServer) -> Result<(), Failure> {
-    let serving = server.serve(rmcp::transport::stdio()).await;
-    let serving = serving.map_err(|error| Failure::failed(format!("no MCP client spoke: {error}")))?;
-    let stop = serving.cancellation_token();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
+/// Cancelled when the program is asked to end.
+fn stopped_by_signals() -> Result<CancellationToken, Failure> {
+    let stop = CancellationToken::new();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let signal = signal(kind);
+        let mut signal = signal.map_err(|error| Failure::failed(format!("signals cannot be received: {error}")))?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            signal.recv().await;
             stop.cancel();
-        }
-    });
+        });
+    }
+    Ok(stop)
+}
+
+async fn over_stdio(server: CodeServer, stop: CancellationToken) -> Result<(), Failure> {
+    let serving = server.serve_with_ct(stdio_pipes(), stop.clone()).await;
+    let serving = match serving {
+        Ok(serving) => serving,
+        Err(_) if stop.is_cancelled() => return Ok(()),
+        Err(error) => return Err(Failure::failed(format!("no MCP client spoke: {error}"))),
+    };
     let ended = serving.waiting().await;
     ended.map(drop).map_err(|error| Failure::failed(format!("the MCP server broke off: {error}")))
 }
 
 #[expect(clippy::print_stdout, reason = "where it listens, for whoever started it")]
-async fn over_http(server: CodeServer, listener: TcpListener, config: HttpConfig) -> Result<(), Failure> {
+async fn over_http(server: CodeServer, address: SocketAddr, config: HttpConfig) -> Result<(), Failure> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| Failure::usage(format!("{address} cannot be listened on: {error}")))?;
     let failed = |error: std::io::Error| Failure::failed(format!("the HTTP server broke off: {error}"));
     println!("listening on http://{}/mcp", listener.local_addr().map_err(failed)?);
-    let stop = async {
-        // Without signals it goes on until it is killed.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    let stop = config.stop.clone();
+    let stopped = stop.clone().cancelled_owned();
+    let serving = axum::serve(listener, serve_mcp::router(server, config)).with_graceful_shutdown(stopped);
+    let given_up = async {
+        stop.cancelled().await;
+        tokio::time::sleep(ENDS_WITHIN).await;
     };
-    let serving = axum::serve(listener, serve_mcp::router(server, config)).into_future();
     tokio::select! {
-        served = serving => served.map_err(failed),
-        () = stop => Ok(()),
+        served = serving.into_future() => served.map_err(failed),
+        // Who keeps a connection open keeps nothing else waiting.
+        () = given_up => Ok(()),
     }
 }

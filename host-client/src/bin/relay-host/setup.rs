@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use host_client::audit::Redaction;
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
@@ -13,6 +12,7 @@ use host_client::{
     McpConfig, McpOptions, McpServers, Mount, OpenApi, Policy, RemoteAccess, ServerState, ServerStatus,
     TerminalApprover, Tools,
 };
+use tokio::sync::Mutex;
 
 use crate::args::{HostArgs, RelayArgs};
 use crate::exit::Failure;
@@ -31,8 +31,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on
-    /// and asked about calls. What is quick to be found wrong is looked at first.
+    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on and asked
+    /// about calls. What is quick to be found wrong is looked at first.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args, progress)?;
@@ -154,9 +154,8 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
 fn unattended(request: &ApprovalRequest) -> Approval {
     let tool = request.tool.as_str();
     let reason = format!(
-        "it needs an approval ({}), and there is no terminal to ask at. Allow it in a file that --policy names: \
-         rule = [{{tools = [{tool:?}], decision = \"allow\"}}]",
-        request.rule
+        "it needs an approval, and there is no terminal to ask at. Allow it in a file that --policy names: \
+         rule = [{{tools = [{tool:?}], decision = \"allow\"}}]"
     );
     Approval::Deny { reason: Some(reason) }
 }
@@ -173,30 +172,42 @@ pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> 
     Ok(Some(config))
 }
 
-/// Connects again and again, as MCP sessions need it. A relay of one's own is started with the first, and again when
-/// it ended.
-pub(crate) fn connector(
-    args: &RelayArgs,
-) -> Result<impl Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync + 'static, Failure> {
-    let config = config(args)?;
-    let own: Arc<tokio::sync::Mutex<Option<LocalRelay>>> = Arc::default();
-    Ok(move |host: Arc<Host>| -> BoxFuture<'static, Result<Client, Error>> {
-        let (config, own) = (config.clone(), Arc::clone(&own));
-        Box::pin(async move {
-            let config = match config {
-                Some(config) => config,
-                None => {
-                    let mut own = own.lock().await;
-                    let lives = own.as_mut().is_some_and(LocalRelay::is_running);
-                    let relay = if lives { own.take() } else { None };
-                    let relay = match relay {
-                        Some(relay) => relay,
-                        None => LocalRelay::start().await?,
-                    };
-                    own.insert(relay).client_config().await?
-                }
-            };
-            Client::connect(config, host).await
-        })
-    })
+/// Connects again and again, as MCP sessions need it. A relay of one's own is started with the first, and again when it ended.
+/// Clones share it.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    /// The relay that was named; without, one of one's own.
+    named: Option<ClientConfig>,
+    own: Arc<Mutex<Option<LocalRelay>>>,
+}
+
+impl Connector {
+    pub(crate) fn new(args: &RelayArgs) -> Result<Self, Failure> {
+        Ok(Self { named: config(args)?, own: Arc::default() })
+    }
+
+    pub(crate) async fn connect(self, host: Arc<Host>) -> Result<Client, Error> {
+        let config = match self.named {
+            Some(named) => named,
+            None => {
+                let mut own = self.own.lock().await;
+                let running = own.take_if(LocalRelay::is_running);
+                let relay = match running {
+                    Some(relay) => relay,
+                    None => LocalRelay::start().await?,
+                };
+                own.insert(relay).client_config().await?
+            }
+        };
+        Client::connect(config, host).await
+    }
+
+    /// Ends the relay of one's own.
+    pub(crate) async fn close(self) {
+        if let Some(mut relay) = self.own.lock().await.take()
+            && let Err(error) = relay.kill().await
+        {
+            tracing::warn!(%error, "the relay could not be ended");
+        }
+    }
 }

@@ -1,0 +1,70 @@
+//! What the three tools take: types, their schemas, and what is wrong with arguments that do not fit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relay_proto::LimitName;
+use rmcp::model::CallToolRequestParams;
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::validate::Schema;
+
+/// What `execute_code` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteArguments {
+    /// JavaScript or TypeScript: statements with `return`, an expression, a function, or a module with `export default`.
+    pub(super) code: String,
+    /// Limits to lower, or, for result_bytes (100000 unless said), to raise. The units are in the names.
+    #[serde(default)]
+    #[schemars(schema_with = "limits")]
+    pub(super) limits: BTreeMap<String, u64>,
+    /// What the code is for, in one sentence. It is shown to the person who is asked for an approval.
+    pub(super) intent: Option<String>,
+}
+
+/// What `search_tools` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchArguments {
+    /// Words that say what the tool should do.
+    pub(super) query: String,
+    /// How many tools to give at most: 10 unless said, up to 50.
+    pub(super) limit: Option<usize>,
+}
+
+/// What `describe_tools` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DescribeArguments {
+    /// Full names, such as `github.list_issues`; the first 20 are described.
+    pub(super) names: Vec<String>,
+}
+
+fn limits(_: &mut SchemaGenerator) -> schemars::Schema {
+    let one = |name: &LimitName| (name.as_str().to_owned(), serde_json::json!({"type": "integer", "minimum": 0}));
+    let properties: Map<String, Value> = LimitName::ALL.iter().map(one).collect();
+    json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+/// The schema of such arguments.
+pub(super) fn schema<T: JsonSchema>() -> Arc<Map<String, Value>> {
+    let mut schema = schemars::schema_for!(T);
+    // What the types are called here is nobody's business.
+    schema.remove("title");
+    schema.remove("description");
+    Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+/// Arguments as a type, or what is wrong with them, for the model.
+pub(super) fn parse<T: DeserializeOwned + JsonSchema>(request: CallToolRequestParams) -> Result<T, String> {
+    let CallToolRequestParams { name, arguments, .. } = request;
+    let value = Value::Object(arguments.unwrap_or_default());
+    let wrong = |reason: String| format!("INVALID_INPUT: {name} was called with arguments that do not fit: {reason}");
+    let schema = Schema::compile(&Value::Object((*schema::<T>()).clone())).map_err(wrong)?;
+    let valid = schema.check(value).map_err(wrong)?;
+    serde_json::from_value(valid.into_inner()).map_err(|error| wrong(error.to_string()))
+}

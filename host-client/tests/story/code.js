@@ -1,0 +1,10 @@
+const { folder } = JSON.parse(read_input());
+const many = (count, tool, args) => Promise.all(Array.from({ length: count }, () => mcp.call(tool, args)));
+const times = await many(20, "time.get_current_time", { timezone: "UTC" });
+const texts = await many(24, "files.read_text_file", { path: folder + "/a.txt" });
+const logs = await many(3, "git.git_log", { repo_path: folder });
+const write = (name) => mcp.call("files.write_file", { path: folder + "/" + name, content: "written" });
+const written = await write("approved.txt").then(() => "written", (error) => error.code);
+const refused = await write("refused.txt").then(() => "written", (error) => error.code);
+const reset = await mcp.call("git.git_reset", { repo_path: folder }).then(() => "reset", (error) => error.code);
+return { times: times.length, text: texts[0].content, logs: logs.length, written, refused, reset };

@@ -1,0 +1,35 @@
+//! The scene of the story: three servers over one folder, the code, the rules, and what comes of them.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::servers::program;
+
+pub(crate) const CODE: &str = include_str!("code.js");
+pub(crate) const POLICY: &str = include_str!("policy.toml");
+
+/// A file, and a repository with one commit.
+pub(crate) fn prepare(root: &Path) {
+    std::fs::write(root.join("a.txt"), "first line\n").unwrap();
+    for arguments in [&["init", "--quiet"][..], &["add", "a.txt"], &["commit", "--quiet", "--message", "first"]] {
+        let settings = ["-c", "user.name=t", "-c", "user.email=t@example.com"];
+        assert!(Command::new("git").current_dir(root).args(settings).args(arguments).status().unwrap().success());
+    }
+}
+
+/// The entries of an `mcpServers` file.
+pub(crate) fn servers(root: &Path) -> Value {
+    json!({
+        "files": {"command": program("mcp-server-filesystem"), "args": [root]},
+        "git": {"command": program("mcp-server-git"), "args": ["--repository", root]},
+        "time": {"command": program("mcp-server-time"), "args": ["--local-timezone", "UTC"]},
+    })
+}
+
+/// What the code returns where the first question is answered with yes and the second with no.
+pub(crate) fn result() -> Value {
+    json!({"times": 20, "text": "first line\n", "logs": 3, "written": "written",
+        "refused": "APPROVAL_DENIED", "reset": "TOOL_DENIED"})
+}
