@@ -1,5 +1,6 @@
 //! Connecting to a relay, running code there, and what came of it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -38,7 +39,7 @@ fn subject(token: &str) -> Option<String> {
 }
 
 /// The limits that this version knows.
-fn known_limits(limits: &std::collections::BTreeMap<String, u64>) -> LimitOverrides {
+fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
     let mut known = LimitOverrides::default();
     for (name, value) in limits {
         if let Ok(name) = name.parse() {
@@ -112,6 +113,12 @@ pub struct ExecuteRequest {
     pub approver: Option<Arc<dyn Approver>>,
     /// The trace and the span that the execution belongs to; without, a new trace.
     pub trace: Option<TraceContext>,
+    /// What `Math.random` begins with; without, it is fresh.
+    pub seed: Option<u64>,
+    /// The time that the code begins at, in ms since 1970; without, it is now.
+    pub now_ms: Option<i64>,
+    /// Functions of our own that run beside the code, by the name after `local.`.
+    pub local_tools: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for ExecuteRequest {
@@ -132,7 +139,28 @@ impl ExecuteRequest {
             phase: None,
             approver: None,
             trace: None,
+            seed: None,
+            now_ms: None,
+            local_tools: BTreeMap::new(),
         }
+    }
+
+    /// Makes the outcome the same whenever the same code gets the same tool results: `Math.random` begins with `seed`, and the
+    /// clock with `now_ms`, in ms since 1970. That clock stands still but for timers, which take no time, and results come to
+    /// the code in the order of its calls.
+    #[must_use]
+    pub fn repeatable(mut self, seed: u64, now_ms: i64) -> Self {
+        (self.seed, self.now_ms) = (Some(seed), Some(now_ms));
+        self
+    }
+
+    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a way to us and back. It is
+    /// JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes no policy, no
+    /// schema and no audit.
+    #[must_use]
+    pub fn local_tool(mut self, name: impl Into<String>, source: impl Into<String>) -> Self {
+        self.local_tools.insert(name.into(), source.into());
+        self
     }
 
     /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
@@ -416,7 +444,9 @@ impl Client {
             input: request.input,
             remote_tools: request.tools.unwrap_or_default(),
             traceparent: trace.to_string(),
-            ..wire::Execute::default()
+            local_tools: request.local_tools,
+            seed: request.seed,
+            now_ms: request.now_ms,
         };
         let message = Payload::Execute(execute);
         let size = frame::payload_len(&message);

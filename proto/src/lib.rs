@@ -7,6 +7,7 @@
 //! - [`code`]: the one list of error codes
 //! - [`limit`]: the one list of limits, their defaults and maxima
 //! - [`pattern`]: patterns of tool names
+//! - [`spelling`]: names as code spells them
 //! - [`trace`]: which trace a call belongs to
 //!
 //! There is no V8 here, no server and no client.
@@ -16,6 +17,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod pattern;
+pub mod spelling;
 pub mod trace;
 
 /// The protobuf messages of `relay.proto`.
@@ -37,6 +39,12 @@ pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The server under which the tools of a basic peer stand.
 pub const BASIC_SERVER: &str = "host";
+
+/// The server of what the host itself answers: `mcp.search`, `mcp.describe`, `mcp.interfaces` and `mcp.interface`.
+pub const INTROSPECTION_SERVER: &str = "mcp";
+
+/// The server of the functions that a host sends along, which run beside the code.
+pub const LOCAL_SERVER: &str = "local";
 
 impl From<wire::message::Payload> for wire::Message {
     fn from(payload: wire::message::Payload) -> Self {

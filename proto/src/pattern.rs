@@ -14,6 +14,19 @@ impl ToolPatterns {
         Self(patterns.map(Into::into))
     }
 
+    /// The patterns, as a peer is told them; nothing where they fit every tool.
+    pub fn to_wire(&self) -> Vec<String> {
+        if self.are_all() {
+            return Vec::new();
+        }
+        match &self.0 {
+            // No tool at all is not the same as no patterns: the empty pattern fits no name.
+            Some(none) if none.is_empty() => vec![String::new()],
+            Some(patterns) => patterns.to_vec(),
+            None => Vec::new(),
+        }
+    }
+
     /// Whether they fit every tool, whatever its name.
     pub fn are_all(&self) -> bool {
         self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern == "*"))

@@ -8,24 +8,35 @@
 //! - `worker`: the life of a worker: lock, read the script, run it, report
 //! - `jail`: the lock; [`self_test`]: whether it holds here
 //! - `isolate`: V8 made ready ahead
-//! - `globals`: what JavaScript may see
+//! - `globals`: what JavaScript may see: `console` and its `table`, `timers`, `servers`, `introspection`, `storage`, and the
+//!   values that they `make`; `clock` and `random`: how it sees the time and chance
 //! - `source`: the forms of code
-//! - `bridge`: `mcp.call`
+//! - `bridge`: `mcp.call`; `local`: the host's functions that run beside the code
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls
 
 mod bridge;
 pub(crate) mod channel;
+mod clock;
+mod console;
 mod globals;
 mod inspect;
+mod introspection;
 mod isolate;
 mod jail;
+mod local;
+mod make;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod random;
 pub(crate) mod self_test;
+mod servers;
 pub(crate) mod source;
 pub(crate) mod spawn;
 mod stack;
+mod storage;
 mod sys;
+mod table;
+mod timers;
 mod value;
 mod worker;

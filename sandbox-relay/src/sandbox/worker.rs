@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
 
-use super::bridge::{self, BridgeLimits, Wait};
+use super::bridge::{BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
 use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port, message};
@@ -14,7 +14,7 @@ use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::source::{self, Entry, Prepared};
 use super::value::{self, ValueError};
-use super::{globals, inspect, sys};
+use super::{bridge, clock, globals, inspect, local, random, sys, timers};
 
 /// The worker did its work, whatever came of the script.
 const EXIT_DONE: i32 = 0;
@@ -60,6 +60,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     });
     OUT_OF_MEMORY.get_or_init(|| prepared(memory_failure("memory_bytes", "the code used up its memory")));
     bridge::prepare_thread();
+    clock::prepare_thread();
     globals::prepare_thread();
     sys::on_failed_new(no_memory_for_cpp);
     sys::on_crash(crashed)
@@ -110,7 +111,7 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     }
     let mut port = Port::new(socket);
     port.put(Report::Ready(message::Ready {}));
-    let start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
+    let mut start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
         Ok(Instruction::Start(start)) => start,
         Ok(Instruction::Settle(_)) => sys::exit_now(EXIT_BROKEN),
         Err(_) => sys::exit_now(EXIT_ORPHANED),
@@ -125,7 +126,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
         output_count: start.output_count,
     };
     bridge::begin(port, limits);
-    if globals::seed_random().is_err() {
+    clock::begin(start.now_ms);
+    if random::begin(start.seed).is_err() {
         sys::exit_now(EXIT_BROKEN);
     }
     MEMORY_BYTES.store(size(start.memory_bytes), Ordering::Relaxed);
@@ -136,8 +138,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     v8::scope!(let scope, &mut warm.isolate);
     let context = v8::Local::new(scope, &warm.context);
     let scope = &mut v8::ContextScope::new(scope, context);
-    warm.bindings.bind(scope, context, &start);
-    let report = match execute(scope, &start.source, size(start.result_bytes)) {
+    warm.bindings.bind(scope, context, &mut start);
+    let report = match execute(scope, start) {
         Ok(done) => Report::Done(done),
         Err(failed) => Report::Failed(failed),
     };
@@ -166,7 +168,7 @@ fn end(mut report: Report) -> ! {
     match &mut report {
         Report::Done(done) => done.memory_bytes = memory_bytes,
         Report::Failed(failed) => failed.memory_bytes = memory_bytes,
-        Report::Ready(_) | Report::Call(_) | Report::Output(_) => {}
+        Report::Ready(_) | Report::Call(_) | Report::Output(_) | Report::Stored(_) => {}
     }
     bridge::finish(report);
     loop {
@@ -236,25 +238,54 @@ fn memory_failure(limit: &str, message: &str) -> message::Failed {
     }
 }
 
-fn execute(
-    scope: &mut v8::PinScope<'_, '_>,
-    source: &str,
-    result_bytes: usize,
-) -> Result<message::Done, message::Failed> {
-    PARSING.store(true, Ordering::Relaxed);
-    let prepared = source::prepare(source);
-    PARSING.store(false, Ordering::Relaxed);
-    let prepared = prepared.map_err(|error| message::Failed {
-        line: error.line,
-        column: error.column,
-        hint: error.hint.into(),
-        ..failure(ErrorCode::SyntaxError, error.message)
-    })?;
-    let (value, own) = run_program(scope, &prepared)?;
+fn execute(scope: &mut v8::PinScope<'_, '_>, start: message::Start) -> Result<message::Done, message::Failed> {
+    let message::Start { source, local_tools, result_bytes, .. } = start;
+    let result_bytes = usize::try_from(result_bytes).unwrap_or(usize::MAX);
+    for (tool, source) in local_tools {
+        let named = |failed: message::Failed| {
+            let message = format!("the local tool {tool}: {}", failed.message);
+            message::Failed { message, ..failed }
+        };
+        let function = local_function(scope, &tool, &source).map_err(named)?;
+        local::add(tool, v8::Global::new(scope, function));
+    }
+    let (value, own) = run_program(scope, &prepare(&source)?)?;
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
     let warnings = bridge::leftovers(scope, own);
     Ok(message::Done { result: json.into(), warnings, memory_bytes: 0 })
+}
+
+/// The form of a source.
+fn prepare(source: &str) -> Result<Prepared, message::Failed> {
+    PARSING.store(true, Ordering::Relaxed);
+    let prepared = source::prepare(source);
+    PARSING.store(false, Ordering::Relaxed);
+    prepared.map_err(|error| message::Failed {
+        line: error.line,
+        column: error.column,
+        hint: error.hint.into(),
+        ..failure(ErrorCode::SyntaxError, error.message)
+    })
+}
+
+/// The function that the source of a local tool is.
+fn local_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    source: &str,
+) -> Result<v8::Local<'s, v8::Function>, message::Failed> {
+    let prepared = prepare(source)?;
+    let exported = load(scope, &prepared, tool)?;
+    let value = match prepared.entry {
+        Entry::WrapperOfFunction => call_if_function(scope, exported)?.0,
+        Entry::Default | Entry::Main => exported,
+        Entry::Wrapper => v8::undefined(scope).into(),
+    };
+    value.try_into().map_err(|_| message::Failed {
+        hint: "write one function, such as `(args) => args.a + args.b`".into(),
+        ..failure(ErrorCode::SyntaxError, "it is no function".into())
+    })
 }
 
 fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, limit: usize) -> message::Failed {
@@ -278,7 +309,21 @@ type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>
 
 /// Compiles, runs and waits: gives the program's value.
 fn run_program<'s>(scope: &mut v8::PinScope<'s, '_>, prepared: &Prepared) -> Result<Program<'s>, message::Failed> {
-    let module = compile(scope, prepared)?;
+    let exported = load(scope, prepared, SCRIPT_NAME)?;
+    let (value, own) = call_if_function(scope, exported)?;
+    if prepared.entry == Entry::WrapperOfFunction {
+        return call_if_function(scope, value);
+    }
+    Ok((value, own))
+}
+
+/// Compiles and evaluates the module: gives what it exports.
+fn load<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+    name: &str,
+) -> Result<v8::Local<'s, v8::Value>, message::Failed> {
+    let module = compile(scope, prepared, name)?;
     {
         v8::tc_scope!(let scope, scope);
         if module.instantiate_module(scope, refuse_static_import) != Some(true) {
@@ -293,23 +338,19 @@ fn run_program<'s>(scope: &mut v8::PinScope<'s, '_>, prepared: &Prepared) -> Res
 
     let namespace = module.get_module_namespace();
     let key = if prepared.entry == Entry::Main { "main" } else { "default" };
-    let exported = v8::String::new(scope, key)
+    v8::String::new(scope, key)
         .and_then(|key| v8::Local::<v8::Object>::try_from(namespace).ok()?.get(scope, key.into()))
-        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))?;
-    let (value, own) = call_if_function(scope, exported)?;
-    if prepared.entry == Entry::WrapperOfFunction {
-        return call_if_function(scope, value);
-    }
-    Ok((value, own))
+        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))
 }
 
 fn compile<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
+    name: &str,
 ) -> Result<v8::Local<'s, v8::Module>, message::Failed> {
     v8::tc_scope!(let scope, scope);
     let too_large = || failure(ErrorCode::SyntaxError, "the source is too large".into());
-    let name = v8::String::new(scope, SCRIPT_NAME).ok_or_else(too_large)?;
+    let name = v8::String::new(scope, name).ok_or_else(too_large)?;
     let text = v8::String::new(scope, &prepared.module).ok_or_else(too_large)?;
     let line = prepared.line_offset;
     let origin = v8::ScriptOrigin::new(scope, name.into(), line, 0, false, -1, None, false, false, true, None);
@@ -362,8 +403,9 @@ fn settled<'s>(
             }
             v8::PromiseState::Pending => {}
         }
-        match bridge::wait(scope) {
+        match bridge::wait(scope, timers::next()) {
             Ok(Wait::Settled) => {}
+            Ok(Wait::Elapsed) => fire_timers(scope)?,
             Ok(Wait::NothingOpen) => {
                 return Err(message::Failed {
                     hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
@@ -374,6 +416,18 @@ fn settled<'s>(
             Err(_) => sys::exit_now(EXIT_ORPHANED),
         }
     }
+}
+
+/// Calls what is due. What a timer's function throws nobody can catch: it ends the execution.
+fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
+    for timer in timers::due() {
+        v8::tc_scope!(let scope, scope);
+        if timers::fire(scope, timer).is_none() {
+            return Err(caught_failure(scope, ErrorCode::EvalError));
+        }
+        scope.perform_microtask_checkpoint();
+    }
+    Ok(())
 }
 
 /// What a `TryCatch` caught, with the position that V8 noted.

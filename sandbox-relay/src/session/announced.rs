@@ -10,7 +10,7 @@ use crate::execution::CallFailure;
 /// The tools of one host, by name.
 #[derive(Default)]
 pub(super) struct AnnouncedTools {
-    by_server: HashMap<String, HashSet<String>>,
+    by_server: HashMap<String, HashSet<ToolName>>,
     /// The servers' names, for an error.
     servers: String,
 }
@@ -22,17 +22,25 @@ impl AnnouncedTools {
     /// # Errors
     /// One has no name that could be called.
     pub(super) fn new(announced: Vec<wire::Tool>) -> Result<Self, Violation> {
-        let mut by_server: HashMap<String, HashSet<String>> = HashMap::new();
+        let mut by_server: HashMap<String, HashSet<ToolName>> = HashMap::new();
         for tool in announced {
             let name =
                 ToolName::try_from(tool.name).map_err(|error| Violation(format!("a tool was announced: {error}")))?;
-            by_server.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
+            by_server.entry(name.server().to_owned()).or_default().insert(name);
         }
         let mut servers: Vec<_> = by_server.keys().map(String::as_str).collect();
         servers.sort_unstable();
         servers.truncate(Self::NAMED);
         let servers = servers.join(", ");
         Ok(Self { by_server, servers })
+    }
+
+    /// The full names of those that are allowed, sorted.
+    pub(super) fn names(&self, is_allowed: impl Fn(&ToolName) -> bool) -> Vec<String> {
+        let all = self.by_server.values().flatten().filter(|tool| is_allowed(tool));
+        let mut names: Vec<_> = all.map(|tool| tool.as_str().to_owned()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// `is_free`: whether the execution may call whatever there is. Others do not learn what else there is.
@@ -47,7 +55,7 @@ impl AnnouncedTools {
                 let message = format!("there is no server {:?}{others}", tool.server());
                 fail(ErrorCode::UnknownServer, message)
             }
-            Some(names) if !is_allowed || !names.contains(tool.tool()) => {
+            Some(names) if !is_allowed || !names.contains(tool) => {
                 fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
             }
             Some(_) => Ok(()),

@@ -9,14 +9,17 @@ use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };
 use crate::outbound::Room;
+use bytes::Bytes;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
-use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, TraceContext, wire};
+use relay_proto::{
+    BASIC_SERVER, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, ToolName, ToolPatterns, TraceContext, wire,
+};
 
 /// Waits for its turn, runs, and answers.
 pub(super) async fn run_execution(
     mut sink: SessionSink,
-    request: ExecutionRequest,
+    mut request: ExecutionRequest,
     mut control: Control,
     clamped: Vec<wire::Warning>,
     held: HeldSource,
@@ -49,6 +52,7 @@ pub(super) async fn run_execution(
         Ok((worker, permit)) => {
             // From here on the worker holds the source.
             drop(held);
+            sink.complete(&mut request);
             let _fair = shared.app.fairness.enter(&shared.subject, &worker);
             let (outcome, worker) = execution::run(worker, request, control, &mut sink).await;
             (outcome, Some((worker, permit)))
@@ -77,6 +81,8 @@ pub(super) struct SessionSink {
     pub(super) grant: Arc<SessionGrant>,
     /// The tools that this execution was given.
     pub(super) only: ToolPatterns,
+    /// Whether it may ask its host about the tools.
+    pub(super) introspects: bool,
     pub(super) id: ExecutionId,
     /// The trace that its calls belong to.
     pub(super) traceparent: Option<TraceContext>,
@@ -85,6 +91,21 @@ pub(super) struct SessionSink {
 }
 
 impl SessionSink {
+    /// Adds what the session knows, as it is when the code begins.
+    fn complete(&self, request: &mut ExecutionRequest) {
+        if request.bindings.show_tools() {
+            request.tools = self.shared.tools().names(|tool| self.is_allowed(tool));
+        }
+        if request.bindings.store {
+            let copy = |(key, json): (&String, &Bytes)| (key.clone(), json.clone());
+            request.stored = self.shared.store().iter().map(copy).collect();
+        }
+    }
+
+    fn is_allowed(&self, tool: &ToolName) -> bool {
+        self.grant.tools.allow(tool) && self.only.allow(tool)
+    }
+
     fn execution_id(&self) -> String {
         if self.basic { String::new() } else { self.id.as_str().to_owned() }
     }
@@ -139,7 +160,7 @@ impl EventSink for SessionSink {
 
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
-        let allowed = self.grant.tools.allow(tool) && self.only.allow(tool);
+        let allowed = self.is_allowed(tool);
         if self.basic {
             return match (tool.server() == BASIC_SERVER, allowed) {
                 (false, _) => {
@@ -149,8 +170,15 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
+        if self.introspects && tool.server() == INTROSPECTION_SERVER {
+            return Ok(());
+        }
         let is_free = self.grant.tools.are_all() && self.only.are_all();
         self.shared.tools().check(tool, allowed, is_free)
+    }
+
+    fn store(&self, key: String, json: Option<Bytes>) -> bool {
+        self.shared.store().put(key, json)
     }
 
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
