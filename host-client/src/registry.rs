@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::time::Duration;
 
 use bytes::Bytes;
+use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, ToolName, ToolPatterns};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -21,7 +22,7 @@ use crate::approval::ToolDigest;
 use crate::error::Error;
 use crate::manifest::{Effect, Manifest, Overflow};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
-use crate::validate::{Schema, nearest};
+use crate::validate::Schema;
 
 /// Where tools come from that the application registers itself.
 const APPLICATION: &str = "the application";
@@ -331,11 +332,11 @@ impl Tools {
         if state.servers.contains_key(server) {
             let callable = by_name.values().filter(|it| it.spec.manifest.callable_from_code);
             let names: Vec<_> = callable.filter(|it| it.name.server() == server).map(|it| it.name.tool()).collect();
-            let hint = hint(nearest(tool, &names));
+            let hint = hint(nearest(tool, names));
             (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}"))
         } else {
             let names: Vec<_> = state.servers.keys().map(String::as_str).collect();
-            (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, &names))))
+            (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, names))))
         }
     }
 

@@ -371,7 +371,9 @@ impl Session {
         };
         let shared = Arc::clone(&self.shared);
         let introspects = request.bindings.introspection;
-        let sink = SessionSink { shared, grant, only, introspects, id, traceparent, basic: mode != Mode::Full };
+        let suggestions = sink::SUGGESTIONS.into();
+        let basic = mode != Mode::Full;
+        let sink = SessionSink { shared, grant, only, introspects, suggestions, id, traceparent, basic };
         tokio::spawn(run_execution(sink, request, control, warnings, held));
         None
     }

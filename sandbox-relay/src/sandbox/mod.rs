@@ -12,6 +12,7 @@
 //!   values that they `make`; `clock` and `random`: how it sees the time and chance
 //! - `source`: the forms of code
 //! - `bridge`: `mcp.call`; `local`: the host's functions that run beside the code
+//! - `hints`: what to do about an error
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls
 
@@ -20,6 +21,7 @@ pub(crate) mod channel;
 mod clock;
 mod console;
 mod globals;
+mod hints;
 mod inspect;
 mod introspection;
 mod isolate;

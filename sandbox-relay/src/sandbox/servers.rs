@@ -6,11 +6,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use relay_proto::spelling::identifier;
+use relay_proto::spelling::sanitize;
 use relay_proto::{ErrorCode, ToolName};
 
 use super::globals::define;
 use super::{bridge, make};
+
+/// Methods that JavaScript calls without being told to.
+const HOOKS: [&str; 5] = ["constructor", "then", "toJSON", "toString", "valueOf"];
 
 thread_local! {
     static SERVERS: RefCell<Servers> = RefCell::default();
@@ -47,7 +50,7 @@ fn spellings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, BT
     let mut meanings: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for name in names {
         meanings.entry(name.clone()).or_default().insert(name);
-        meanings.entry(identifier(name)).or_default().insert(name);
+        meanings.entry(sanitize(name)).or_default().insert(name);
     }
     meanings
 }
@@ -123,6 +126,10 @@ fn server<'s>(
     }
     let object = v8::Object::new(scope);
     for (spelling, names) in spellings(tools.iter()) {
+        // What the language would call by itself is there under its other name alone.
+        if HOOKS.contains(&&*spelling) {
+            continue;
+        }
         let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
         let made = if let [tool] = &*names {
             let data = make::string(scope, &format!("{name}.{tool}"));

@@ -1,5 +1,6 @@
 //! The worker: runs one script in this process and ends. It trusts its socket to the relay and nothing else.
 
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -10,6 +11,7 @@ use super::bridge::{BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
 use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port, message};
+use super::hints::{self, Has};
 use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::source::{self, Entry, Prepared};
@@ -41,6 +43,11 @@ static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
 static OUT_OF_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
 /// The limit of this execution; 0 before it begins.
 static MEMORY_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What the code has, for hints.
+    static HAS: Cell<Has> = const { Cell::new(Has { console: false, timers: false, servers: false, introspection: false }) };
+}
 
 /// What has to be in place before a process becomes a worker; a fork inherits it.
 ///
@@ -139,6 +146,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     let context = v8::Local::new(scope, &warm.context);
     let scope = &mut v8::ContextScope::new(scope, context);
     warm.bindings.bind(scope, context, &mut start);
+    let message::Start { console, timers, servers, introspection, .. } = start;
+    HAS.set(Has { console, timers, servers, introspection });
     let report = match execute(scope, start) {
         Ok(done) => Report::Done(done),
         Err(failed) => Report::Failed(failed),
@@ -464,6 +473,8 @@ fn thrown_failure<'s>(
     if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
         failed.tool_code = code;
         failed.tool = tool;
+    } else if thrown.is_native_error() {
+        failed.hint = hints::of_error(&failed.message, HAS.get()).unwrap_or_default();
     }
     failed.warnings = bridge::leftovers(scope, own);
     failed

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use super::{HeldSource, SessionGrant, Shared};
@@ -83,12 +84,17 @@ pub(super) struct SessionSink {
     pub(super) only: ToolPatterns,
     /// Whether it may ask its host about the tools.
     pub(super) introspects: bool,
+    /// How often a failure still says what was probably meant.
+    pub(super) suggestions: AtomicU8,
     pub(super) id: ExecutionId,
     /// The trace that its calls belong to.
     pub(super) traceparent: Option<TraceContext>,
     /// The peer said no hello: short names, no ids, nothing cancelled.
     pub(super) basic: bool,
 }
+
+/// How many failures of one execution say what was probably meant.
+pub(super) const SUGGESTIONS: u8 = 8;
 
 impl SessionSink {
     /// Adds what the session knows, as it is when the code begins.
@@ -160,9 +166,8 @@ impl EventSink for SessionSink {
 
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
-        let allowed = self.is_allowed(tool);
         if self.basic {
-            return match (tool.server() == BASIC_SERVER, allowed) {
+            return match (tool.server() == BASIC_SERVER, self.is_allowed(tool)) {
                 (false, _) => {
                     fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server()))
                 }
@@ -174,7 +179,14 @@ impl EventSink for SessionSink {
             return Ok(());
         }
         let is_free = self.grant.tools.are_all() && self.only.are_all();
-        self.shared.tools().check(tool, allowed, is_free)
+        let is_allowed = |tool: &ToolName| self.is_allowed(tool);
+        // It costs a comparison with every name: code that fails on and on gets it a few times.
+        let suggests = self.suggestions.load(Ordering::Relaxed) > 0;
+        let checked = self.shared.tools().check(tool, is_allowed, is_free, suggests);
+        if checked.is_err() && suggests {
+            self.suggestions.fetch_sub(1, Ordering::Relaxed);
+        }
+        checked
     }
 
     fn store(&self, key: String, json: Option<Bytes>) -> bool {

@@ -1,6 +1,7 @@
 //! What code has beside `mcp` when its host asks for it.
 
 mod console;
+mod hints;
 mod local;
 mod repeatable;
 mod servers;

@@ -49,6 +49,7 @@ async fn a_name_can_be_written_as_it_is_and_as_an_identifier() {
                 "123start",
                 "Math",
                 "_123start",
+                "_Math",
                 "_class",
                 "a b",
                 "a_b",
