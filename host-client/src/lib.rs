@@ -34,7 +34,7 @@
 //! Where tools come from, and where they go:
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
-//! - [`catalogue`]: finding tools among many
+//! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript
 //! - [`serve_mcp`]: running code as an MCP server
 //! - [`local`]: a relay of one's own, for development and tests
 //!
@@ -48,6 +48,7 @@ mod call;
 pub mod catalogue;
 pub mod client;
 mod connection;
+pub mod declare;
 mod dispatch;
 pub mod error;
 pub mod event;
