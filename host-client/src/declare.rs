@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::schema;
 use crate::tools::ToolSpec;
+pub(crate) use text::comment as one_line;
 use text::{comment, indented, quoted};
 use types::{Style, Type, Types};
 
@@ -56,12 +57,17 @@ pub fn signature(spec: &ToolSpec) -> String {
 pub(crate) struct Declared<'a> {
     spec: &'a ToolSpec,
     /// What was seen of its results where nothing is promised, and how often.
-    pub(crate) observed: Option<(&'a Value, u64)>,
+    observed: Option<(&'a Value, u64)>,
 }
 
 impl<'a> Declared<'a> {
     pub(crate) fn new(spec: &'a ToolSpec) -> Self {
         Self { spec, observed: None }
+    }
+
+    /// The same with what was seen of its results, and how often.
+    pub(crate) fn observed(self, observed: Option<&'a (Value, u64)>) -> Self {
+        Self { observed: observed.map(|(schema, times)| (schema, *times)), ..self }
     }
 
     /// The declaration in at most so many bytes, but with the name in any case.

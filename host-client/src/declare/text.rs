@@ -19,7 +19,7 @@ fn is_hidden(character: char) -> bool {
 }
 
 /// A text as one line of a comment that it cannot end.
-pub(super) fn comment(text: &str) -> String {
+pub(crate) fn comment(text: &str) -> String {
     comment_in(text, MAX_LINE_BYTES)
 }
 
