@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn tool(number: u8) -> ToolDigest {
-        [number; 32].into()
+        [number; 32]
     }
 
     fn learned(results: &[Value]) -> Value {
@@ -297,9 +297,9 @@ mod tests {
     fn a_shape_stays_small_whatever_comes() {
         let deep = (0..100).fold(json!(1), |inner, _| json!({"a": inner}));
         assert!(learned(&[deep]).to_string().len() < 600);
-        let letters = |number: usize| {
-            format!("k{}{}", char::from(b'a' + (number % 26) as u8), char::from(b'a' + (number / 26 % 26) as u8))
-        };
+        let alphabet = "abcdefghijklmnopqrstuvwxyz";
+        let letter = |number: usize| &alphabet[number % 26..=number % 26];
+        let letters = |number: usize| format!("k{}{}", letter(number), letter(number / 26));
         let wide = |seed: usize| -> Value {
             let inner: Map<_, _> = (0..30).map(|it| (letters(it + seed), json!({"x": 1, "y": [it]}))).collect();
             (0..30).map(|it| (letters(it), Value::Object(inner.clone()))).collect::<Map<_, _>>().into()

@@ -40,7 +40,7 @@ async fn code_searches_and_describes_its_tools() {
     let typescript = found[0]["typescript"].as_str().unwrap();
     assert!(typescript.contains("function search(args: { query: string }): Promise<unknown>;"), "{typescript}");
     let one = caller.call("mcp.search", json!({"query": "search", "limit": 1})).await.unwrap();
-    assert_eq!(names(&one), ["exa.search"], "the best, and of equals the first by name");
+    assert_eq!(names(&one), ["other.search"], "of two with the name the one that says less beside it");
     assert_eq!(caller.call("mcp.search", json!({"query": "zeppelin"})).await.unwrap(), json!([]));
     assert_eq!(caller.call("mcp.search", json!({"query": "secret"})).await.unwrap(), json!([]));
 

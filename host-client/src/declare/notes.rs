@@ -51,11 +51,8 @@ fn constraints(members: &Map<String, Value>, notes: &mut Vec<String>) {
     if let Some(pattern) = members.get("pattern").and_then(Value::as_str).filter(|it| it.len() <= MAX_VALUE_BYTES) {
         notes.push(format!("matches {}", comment(pattern)));
     }
-    if let Some(default) = members.get("default").filter(|it| !it.is_null()).map(Value::to_string) {
-        if default.len() <= MAX_VALUE_BYTES {
-            notes.push(format!("default {}", comment(&default)));
-        }
-    }
+    let default = members.get("default").filter(|it| !it.is_null()).map(Value::to_string);
+    notes.extend(default.filter(|it| it.len() <= MAX_VALUE_BYTES).map(|it| format!("default {}", comment(&it))));
 }
 
 /// A range in words. Bounds that every value of the kind keeps say nothing.
