@@ -395,7 +395,9 @@ impl Client {
         let trace = request.trace.unwrap_or_else(new_trace);
         let policy = &self.shared.host.policy;
         let limits = self.limits();
+        let tools = budget.tools.clone();
         let context = |id: ExecutionId, events| ExecutionContext {
+            tools,
             span: tracing::info_span!(
                 "execute_code",
                 gen_ai.operation.name = "execute_tool",

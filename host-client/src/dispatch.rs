@@ -23,6 +23,7 @@ use crate::call::{CallRecord, End, Unrecorded};
 use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
+use crate::introspect;
 use crate::ledger::{Ledger, LedgerPermit, Refused};
 use crate::manifest::{Effect, Overflow};
 use crate::policy::Decision;
@@ -161,6 +162,9 @@ impl Dispatch<'_> {
     /// The steps between the ledger and the reply.
     async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
         let parsed = parse_arguments(self.message);
+        if introspect::is_question(&self.message.tool) {
+            return self.answer(parsed?).await;
+        }
         let found = find(&self.host.tools, &self.message.tool);
         let ruled = found.map_err(Failed::from).and_then(|registered| self.rule(registered));
         let recorded = self.record(ruled, &parsed)?;
@@ -172,8 +176,25 @@ impl Dispatch<'_> {
         let name = approved.registered.name.clone();
         let result = self.execute(approved, left).await?;
         let result = self.check_size(result)?;
+        self.host.tools.learn(&result.0.registered, &result.0.json);
         let result = check_result(result)?;
         Ok((name, result))
+    }
+
+    /// A question of the code about its tools. It reads nothing but what the code may know.
+    async fn answer(&self, arguments: Value) -> Result<(ToolName, CheckedResult), Failed> {
+        let name = ToolName::try_from(self.message.tool.clone());
+        let name = name.map_err(|error| Failure(ErrorCode::InvalidToolName, error.to_string()))?;
+        let (tools, patterns) = (self.host.tools.clone(), self.call.context.tools.clone());
+        let tool = self.message.tool.clone();
+        // Many tools take a while to describe, and others wait for this thread.
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = introspect::answer(&tools, &patterns, &tool, &arguments)?;
+            serde_json::to_vec(&answer).map_err(|error| (ErrorCode::Internal, error.to_string()))
+        });
+        let answer = answered.await.map_err(|error| Failure(ErrorCode::Internal, error.to_string()))?;
+        let json = answer.map_err(|(code, message)| Failure(code, message))?;
+        Ok((name, CheckedResult(json.into())))
     }
 
     /// Until the relay gives the call up.

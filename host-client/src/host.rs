@@ -90,6 +90,14 @@ impl Host {
         self
     }
 
+    /// Remembers what the results of tools without an output schema are like, and says it where such a tool is declared:
+    /// shapes, never values. They are not promised, and nothing is held against them. Off unless turned on.
+    #[must_use]
+    pub fn learn_results(mut self, learns: bool) -> Self {
+        self.tools = self.tools.learning(learns);
+        self
+    }
+
     /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
     #[must_use]
     pub fn layer<L>(mut self, layer: &L) -> Self
@@ -133,6 +141,7 @@ impl Host {
             needs_trail: self.audit.is_some(),
             trail: OnceLock::new(),
             id,
+            tools: ToolPatterns::default(),
             code: Arc::clone(&code),
             phase: None,
             trace,
@@ -208,6 +217,8 @@ fn random() -> u64 {
 /// What is known of one execution, for as long as any of its calls runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
+    /// The tools that it may call and be told of.
+    pub(crate) tools: ToolPatterns,
     /// As it was sent.
     pub(crate) code: Arc<str>,
     pub(crate) phase: Option<Phase>,
@@ -238,6 +249,7 @@ impl ExecutionContext {
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,
+            tools: ToolPatterns::default(),
             code: "".into(),
             phase: None,
             trace: TraceContext::NONE,

@@ -15,6 +15,7 @@ use crate::dispatch::short;
 use crate::error::ExecutionError;
 use crate::event::{self, Event, OutputItem};
 use crate::host::ExecutionContext;
+use crate::introspect;
 
 /// How many bytes of given answers are kept in case they are asked for again.
 const KEPT_ANSWER_BYTES: usize = 4 << 20;
@@ -200,7 +201,9 @@ impl Ledger {
             let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
             return Err(Refused::Failed(ErrorCode::ArgumentsLimit, message));
         }
+        // Questions about tools are answered of those that the patterns allow.
         if let Ok(name) = ToolName::try_from(call.tool.clone())
+            && !introspect::is_question(&call.tool)
             && !entry.budget.tools.allow(&name)
         {
             let message = format!("there is no tool {name} for this execution");

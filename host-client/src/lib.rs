@@ -21,7 +21,7 @@
 //! - [`client`]: connecting, executing, what came of it
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
-//! - `dispatch`: what a tool call passes, read top to bottom
+//! - `dispatch`: what a tool call passes, read top to bottom; `introspect`: the calls that ask which tools there are
 //! - `call`: one call from its arrival to its end
 //! - `ledger`: which executions and calls there are; [`host`]: what they are held against
 //! - [`policy`]: the rules
@@ -34,7 +34,7 @@
 //! Where tools come from, and where they go:
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
-//! - [`catalogue`]: finding tools among many
+//! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript; `learn`: what their results were like
 //! - [`serve_mcp`]: running code as an MCP server
 //! - [`local`]: a relay of one's own, for development and tests
 //!
@@ -48,6 +48,7 @@ mod call;
 pub mod catalogue;
 pub mod client;
 mod connection;
+pub mod declare;
 mod dispatch;
 pub mod error;
 pub mod event;
@@ -55,6 +56,8 @@ pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
 pub mod host;
+mod introspect;
+mod learn;
 mod ledger;
 pub mod local;
 pub mod manifest;
@@ -80,6 +83,7 @@ mod visible;
 
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
 pub use audit::{Audit, AuditConfig, AuditError};
+pub use catalogue::UnknownTool;
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};

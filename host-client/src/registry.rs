@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
 use relay_proto::spelling::nearest;
-use relay_proto::{ErrorCode, ToolName, ToolPatterns};
+use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, ToolName, ToolPatterns};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 use crate::approval::ToolDigest;
+use crate::catalogue::Latest;
+use crate::declare::{self, Declared};
 use crate::error::Error;
+use crate::learn::Learned;
 use crate::manifest::{Effect, Manifest, Overflow};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 use crate::validate::Schema;
@@ -33,6 +36,10 @@ pub struct Tools {
     shared: Arc<Shared>,
     /// What this handle says otherwise than the others.
     view: Option<Arc<View>>,
+    /// The tools made ready for searching, as this handle sees them.
+    pub(crate) latest: Arc<Latest>,
+    /// What their results were like, where that is to be learned.
+    learned: Option<Arc<Learned>>,
 }
 
 type ByName = BTreeMap<String, Arc<Registered>>;
@@ -72,6 +79,8 @@ pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn Tool>,
     /// Of all that a person would approve: another tool under the same name has another.
     pub(crate) digest: ToolDigest,
+    /// What it is in TypeScript, once somebody asked.
+    declared: Arc<OnceLock<String>>,
 }
 
 impl Registered {
@@ -81,6 +90,7 @@ impl Registered {
         changes: impl IntoIterator<Item = &'a (ToolPatterns, ManifestChange)>,
         before: Option<&Arc<Self>>,
     ) -> Self {
+        let effect = self.spec.manifest.effect;
         for (patterns, change) in changes {
             if patterns.allow(&self.name) {
                 change.apply(&mut self.spec.manifest);
@@ -93,7 +103,10 @@ impl Registered {
             // A semaphore holds no more; none at all would be a tool that never answers.
             None => Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         });
-        self.digest = digest(&self.spec);
+        // Of all that can be changed, a person approves the effect alone.
+        if self.spec.manifest.effect != effect {
+            self.digest = digest(&self.spec);
+        }
         self
     }
 }
@@ -137,7 +150,8 @@ impl ManifestChange {
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { shared: Arc::new(Shared { state: RwLock::default(), changed: watch::Sender::new(0) }), view: None }
+        let shared = Shared { state: RwLock::default(), changed: watch::Sender::new(0) };
+        Self { shared: Arc::new(shared), view: None, latest: Arc::default(), learned: None }
     }
 }
 
@@ -194,7 +208,46 @@ impl Tools {
         };
         let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
         let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
-        Self { shared: Arc::clone(&self.shared), view }
+        Self { shared: Arc::clone(&self.shared), view, latest: Arc::default(), learned: self.learned.clone() }
+    }
+
+    /// The same tools, as another handle that remembers what their results are like, or does not.
+    pub(crate) fn learning(mut self, learns: bool) -> Self {
+        self.learned = learns.then(Arc::default);
+        self
+    }
+
+    /// Looks at a result of a tool that promises nothing of its results.
+    pub(crate) fn learn(&self, tool: &Registered, json: &[u8]) {
+        if let Some(learned) = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none()) {
+            learned.see(tool.name.as_str(), tool.digest, json);
+        }
+    }
+
+    fn observed(&self, tool: &Registered) -> Option<(Value, u64)> {
+        let learned = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none())?;
+        learned.of(tool.name.as_str(), tool.digest)
+    }
+
+    /// What a tool is in TypeScript, in at most so many bytes.
+    pub(crate) fn typescript(&self, tool: &Registered, most_bytes: usize) -> String {
+        let observed = self.observed(tool);
+        let declared = Declared::new(&tool.spec).observed(observed.as_ref());
+        if observed.is_some() {
+            return declared.within(most_bytes);
+        }
+        let full = tool.declared.get_or_init(|| declared.within(declare::MAX_BYTES));
+        if full.len() <= most_bytes { full.clone() } else { declared.within(most_bytes) }
+    }
+
+    /// A tool's call on one line.
+    pub(crate) fn signature(&self, tool: &Registered) -> String {
+        Declared::new(&tool.spec).observed(self.observed(tool).as_ref()).signature()
+    }
+
+    /// Counts up with every change.
+    pub(crate) fn version(&self) -> u64 {
+        *self.shared.changed.borrow()
     }
 
     fn tell(&self) {
@@ -248,6 +301,7 @@ impl Tools {
             let mut state = self.write();
             let name = registered.name.clone();
             let refuse = |reason: String| Error::Tool { name: name.as_str().to_owned(), reason };
+            free(name.server()).map_err(refuse)?;
             if let Some(origin) = state.servers.get(name.server())
                 && **origin != *APPLICATION
             {
@@ -274,6 +328,7 @@ impl Tools {
             .ok()
             .filter(|name| name.server() == server)
             .ok_or_else(|| refuse("it cannot be the name of a server: it is empty, too long, or has a dot".into()))?;
+        free(server).map_err(refuse)?;
         let mut state = self.write();
         if let Some(other) = state.servers.get(server) {
             return Err(refuse(taken(server, other, &origin)));
@@ -360,6 +415,16 @@ impl State {
     }
 }
 
+/// Whether a server can have this name.
+fn free(server: &str) -> Result<(), String> {
+    let reason = match server {
+        INTROSPECTION_SERVER => "what code asks about its tools is answered under it, such as mcp.search",
+        LOCAL_SERVER => "functions that run inside the sandbox stand under it",
+        _ => return Ok(()),
+    };
+    Err(format!("the server name {server:?} is reserved: {reason}; use another one"))
+}
+
 fn taken(server: &str, other: &str, origin: &str) -> String {
     format!("the server name {server:?} belongs to {other}; {origin} needs another one")
 }
@@ -374,7 +439,7 @@ fn register(tool: Arc<dyn Tool>) -> Result<Registered, Error> {
         _ => None,
     };
     let digest = digest(&spec);
-    Ok(Registered { name, spec, arguments, result, places: None, tool, digest })
+    Ok(Registered { name, spec, arguments, result, places: None, tool, digest, declared: Arc::default() })
 }
 
 /// A server's name, held for tools that come and go together. They go when this is dropped.
@@ -483,6 +548,11 @@ mod tests {
         assert!(tools.mount("git", "the OpenAPI document git.yaml").is_err());
         for name in ["", "a.b"] {
             assert!(tools.mount(name, "x").is_err(), "{name:?}");
+        }
+        for name in ["mcp", "local"] {
+            let mounted = tools.mount(name, "the MCP server of mcp.json").unwrap_err().to_string();
+            let added = tools.add(&format!("{name}.log"), "", Effect::ReadOnly, none).unwrap_err().to_string();
+            assert!(mounted.contains("reserved: ") && added.contains("reserved: "), "{mounted} {added}");
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use relay_proto::id::MAX_TOOL_NAME_BYTES;
+use relay_proto::ToolPatterns;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
@@ -27,21 +27,19 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::catalogue::first_line;
 use crate::client::Client;
+use crate::dispatch::short;
 use crate::error::Error;
 use crate::host::Host;
+use crate::introspect;
 
 use arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
 use report::refused;
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
 
-/// The most bytes of the overview of tools in a description.
-const OVERVIEW_BYTES: usize = 4_000;
-/// How many tools a search gives unless told otherwise, and at most.
-const FOUND: usize = 10;
-const MAX_FOUND: usize = 50;
+/// The most tokens of the overview of tools in a description, about.
+const OVERVIEW_TOKENS: usize = 1_500;
 /// How many tools are described at once.
 const MAX_DESCRIBED: usize = 20;
 /// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
@@ -100,15 +98,13 @@ impl CodeServer {
     }
 
     fn search(&self, arguments: SearchArguments) -> CallToolResult {
-        let limit = arguments.limit.map_or(FOUND, |limit| limit.clamp(1, MAX_FOUND));
-        let found = self.host.tools().search(&arguments.query, limit);
-        let found = found.iter().map(|spec| {
-            json!({"name": spec.name, "description": first_line(&spec.description), "effect": spec.manifest.effect})
-        });
-        let mut answer = json!({"tools": found.collect::<Vec<_>>()});
+        let limit = arguments.limit.unwrap_or(introspect::FOUND);
+        let tools = self.host.tools();
+        let found = introspect::search(tools, &ToolPatterns::default(), &arguments.query, limit);
+        let mut answer = json!({"tools": found});
         if answer["tools"] == json!([]) {
-            let servers = self.host.tools().servers();
-            let names: Vec<_> = servers.iter().take(MAX_FOUND).map(|(name, _)| name.as_str()).collect();
+            let servers = tools.servers();
+            let names: Vec<_> = servers.iter().take(introspect::MAX_FOUND).map(|(name, _)| name.as_str()).collect();
             answer["hint"] =
                 format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into();
         }
@@ -134,26 +130,12 @@ impl CodeServer {
     }
 
     fn describe_one(&self, name: &str) -> Value {
-        let tools = self.host.tools();
-        let Some(registered) = tools.get(name) else {
-            let error = match relay_proto::ToolName::try_from(name.to_owned()) {
-                Ok(name) => tools.unknown(&name).1,
-                Err(error) => error.to_string(),
-            };
-            return json!({"name": &name[..name.floor_char_boundary(MAX_TOOL_NAME_BYTES)], "error": error});
-        };
-        let spec = &registered.spec;
-        json!({
-            "name": spec.name,
-            "description": spec.description,
-            "input_schema": spec.input_schema,
-            "output_schema": spec.output_schema,
-            "effect": spec.manifest.effect,
-        })
+        introspect::describe(self.host.tools(), &ToolPatterns::default(), name)
+            .unwrap_or_else(|(_, error)| json!({"name": short(name), "error": error}))
     }
 
     fn offered(&self) -> Vec<Tool> {
-        let overview = self.host.tools().overview(OVERVIEW_BYTES);
+        let overview = self.host.tools().overview(OVERVIEW_TOKENS);
         let execute = format!(
             "Runs JavaScript in a sandbox and returns its value. The code calls tools with \
              `await mcp.call(\"server.tool\", args)`; it has no other access to anything: no files, no network, no imports. \
@@ -169,13 +151,13 @@ impl CodeServer {
                 .with_annotations(ToolAnnotations::with_title("Run code that calls tools").read_only(false)),
             Tool::new(
                 "search_tools",
-                "Finds tools that code can call, by words; the best first.",
+                "Finds tools that code can call, by words, and gives their types; the best first.",
                 schema::<SearchArguments>(),
             )
             .with_annotations(reads("Find tools")),
             Tool::new(
                 "describe_tools",
-                "Gives the schemas of tools that code can call, by their full names.",
+                "Gives the types and schemas of tools that code can call, by their names.",
                 schema::<DescribeArguments>(),
             )
             .with_annotations(reads("Describe tools")),

@@ -7,7 +7,7 @@
 //! - [`code`]: the one list of error codes
 //! - [`limit`]: the one list of limits, their defaults and maxima
 //! - [`pattern`]: patterns of tool names
-//! - [`spelling`]: names as code spells them
+//! - [`spelling`]: names as JavaScript spells them
 //! - [`trace`]: which trace a call belongs to
 //!
 //! There is no V8 here, no server and no client.
@@ -32,6 +32,7 @@ pub use code::{Code, ErrorCode};
 pub use id::{CallId, ExecutionId, ToolName};
 pub use limit::{LimitName, LimitOverrides, Limits};
 pub use pattern::ToolPatterns;
+pub use spelling::sanitize;
 pub use trace::TraceContext;
 
 /// The version that `hello` and `welcome` carry.
@@ -40,10 +41,10 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// The server under which the tools of a basic peer stand.
 pub const BASIC_SERVER: &str = "host";
 
-/// The server of what the host itself answers: `mcp.search`, `mcp.describe`, `mcp.interfaces` and `mcp.interface`.
+/// The server that answers what code asks about its tools, such as `mcp.search`. No other server can have its name.
 pub const INTROSPECTION_SERVER: &str = "mcp";
 
-/// The server of the functions that a host sends along, which run beside the code.
+/// The server under which functions stand that run inside the sandbox. No other server can have its name.
 pub const LOCAL_SERVER: &str = "local";
 
 impl From<wire::message::Payload> for wire::Message {

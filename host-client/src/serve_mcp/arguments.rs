@@ -40,7 +40,7 @@ pub(super) struct SearchArguments {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DescribeArguments {
-    /// Full names, such as `github.list_issues`; the first 20 are described.
+    /// Full names, such as `github.list_issues`, or a tool's own where only one server has it; the first 20 are described.
     pub(super) names: Vec<String>,
 }
 

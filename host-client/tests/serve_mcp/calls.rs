@@ -141,6 +141,7 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let found = client.call("search_tools", json!({"query": "sum of numbers", "limit": 3})).await;
     let found = &found["structuredContent"]["tools"];
     assert_eq!(found[0]["name"], "everything.get-sum", "{found}");
+    assert!(found[0]["typescript"].as_str().unwrap().contains("function get_sum(args: {"), "{found}");
     assert!(found.as_array().unwrap().len() <= 3, "{found}");
     let nothing = client.call("search_tools", json!({"query": "xyzzy"})).await;
     assert_eq!(nothing["structuredContent"]["tools"], json!([]));
@@ -151,9 +152,10 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let described = client.call("describe_tools", json!({"names": names})).await;
     let described = &described["structuredContent"]["tools"];
     assert!(described[0]["input_schema"]["properties"]["a"].is_object(), "{described}");
-    assert!(described[1]["error"].as_str().unwrap().contains("did you mean \"get-sum\"?"), "{described}");
-    assert!(described[2]["error"].as_str().unwrap().contains("did you mean \"everything\"?"), "{described}");
-    assert!(described[3]["error"].is_string(), "{described}");
+    assert!(described[0]["typescript"].as_str().unwrap().contains("function get_sum(args: {"), "{described}");
+    assert!(described[1]["error"].as_str().unwrap().contains("did you mean \"everything.get-sum\"?"), "{described}");
+    assert!(described[2]["error"].as_str().unwrap().contains("did you mean \"everything.echo\"?"), "{described}");
+    assert!(described[3]["error"].as_str().unwrap().contains("\"everything.echo\" or \"fake.echo\""), "{described}");
     assert_eq!(described[4]["effect"], "read_only", "{described}");
     let many = client.call("describe_tools", json!({"names": vec!["fake.echo"; 25]})).await;
     assert_eq!(many["structuredContent"]["tools"].as_array().unwrap().len(), 20);
