@@ -67,7 +67,7 @@ impl fmt::Debug for Attachment {
 pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) -> Option<(String, Vec<Attachment>)> {
     let mut found = Vec::new();
     data_urls(text, &mut found);
-    if is_json {
+    if is_json && KEYS.iter().any(|key| text.contains(key)) {
         let scan = Scan { json: text, found: &mut found };
         // What was found up to a place that cannot be read is taken out all the same.
         let _ = scan.deserialize(&mut serde_json::Deserializer::from_str(text));
@@ -145,6 +145,9 @@ fn data_urls<'a>(text: &'a str, found: &mut Vec<Found<'a>>) {
 fn is_type(mime: &str) -> bool {
     mime.chars().all(|it| it.is_ascii_graphic() && !matches!(it, '"' | '\\' | ',' | '(' | ')'))
 }
+
+/// Without one of these keys there is nothing to look for.
+const KEYS: [&str; 3] = ["\"data\"", "\"blob\"", "\"body_base64\""];
 
 /// The keys that matter.
 #[derive(Deserialize)]

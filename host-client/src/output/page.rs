@@ -28,8 +28,7 @@ pub(super) fn page(
     limit: Option<usize>,
     most_bytes: usize,
 ) -> Result<Page, ReadError> {
-    let place = if is_json || steps.is_empty() { follow_or_all(text, is_json, steps) } else { Place::Nowhere(0) };
-    let value = match place {
+    let value = match follow_in(text, is_json, steps) {
         Place::Value(value) => value,
         Place::Nowhere(taken) => return Err(not_there(text, is_json, steps, taken)),
     };
@@ -41,15 +40,20 @@ pub(super) fn page(
     })
 }
 
-fn follow_or_all<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
-    if is_json { follow(text, steps) } else { Place::Value(text) }
+/// A text that is no JSON has no parts.
+fn follow_in<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
+    match (is_json, steps.is_empty()) {
+        (true, _) => follow(text, steps),
+        (false, true) => Place::Value(text),
+        (false, false) => Place::Nowhere(0),
+    }
 }
 
 fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize) -> ReadError {
     let before = steps.get(..taken).unwrap_or_default();
-    let there = match if is_json { follow(text, before) } else { Place::Nowhere(0) } {
-        Place::Value(value) => contents(value),
-        Place::Nowhere(_) => "the output is a text, which has no parts".to_owned(),
+    let there = match follow_in(text, is_json, before) {
+        Place::Value(value) if is_json => contents(value),
+        Place::Value(_) | Place::Nowhere(_) => "the output is a text, which has no parts".to_owned(),
     };
     ReadError::NotThere {
         missing: steps.get(taken).map(|step| clip(step)).unwrap_or_default(),

@@ -30,8 +30,9 @@ const MAX_SHORTENED_BYTES: usize = 64 << 10;
 const MIN_PART_BYTES: usize = 1_000;
 /// How many parts there should be, roughly; fewer and larger ones where not all of them find room.
 const PARTS: [usize; 4] = [40, 20, 10, 5];
-/// How many bytes of a part are shown where nothing in it has a name, and of the first item of an array.
+/// How many bytes of a part are shown where nothing in it has a name, and how many of the first item of an array.
 const PREVIEW_BYTES: usize = 120;
+const FIRST_BYTES: usize = 300;
 /// How many of the items of a part are named.
 const NAMED: usize = 5;
 /// The most bytes of the last line.
@@ -120,7 +121,7 @@ fn table(json: &str, config: SummaryConfig) -> Option<String> {
 
 /// How many items a uniform array has, and their keys; a key that some lack has a question mark.
 fn columns(json: &str) -> Option<(usize, String)> {
-    if !json.starts_with('[') {
+    if !json.strip_prefix('[')?.trim_start().starts_with('{') {
         return None;
     }
     let mut keys: HashMap<&str, (usize, usize)> = HashMap::new();
@@ -190,7 +191,7 @@ fn line(chunk: &Chunk) -> String {
             let (mut names, mut first) = (Vec::new(), None);
             each_member(&format!("[{}]", chunk.body), |item| {
                 if item.index == 0 && chunk.is_first {
-                    first = Some(short(item.value, PREVIEW_BYTES));
+                    first = Some(short(item.value, FIRST_BYTES));
                 }
                 if item.index < NAMED {
                     names.extend(identity(item.value));
