@@ -35,7 +35,7 @@
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
 //! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript; `learn`: what their results were like
-//! - [`serve_mcp`]: running code as an MCP server
+//! - [`serve_mcp`]: running code as an MCP server; [`output`]: what a model reads of a result
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -67,6 +67,7 @@ pub mod mcp;
 mod net;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+pub mod output;
 pub mod policy;
 pub mod prompt;
 pub mod registry;
@@ -96,6 +97,7 @@ pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, Se
 pub use net::{InvalidAccess, RemoteAccess};
 #[cfg(feature = "openapi")]
 pub use openapi::OpenApi;
+pub use output::{Attachment, OutputConfig, OutputStore, Shown};
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};

@@ -1,7 +1,7 @@
-//! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with three tools.
+//! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
 //!
-//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are. Tool calls are
-//! told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
+//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are, and `read_output`
+//! gives the rest of a result that was too long to show. Tool calls are told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
 
 mod arguments;
 mod elicit;
@@ -32,8 +32,9 @@ use crate::dispatch::short;
 use crate::error::Error;
 use crate::host::Host;
 use crate::introspect;
+use crate::output::{OutputConfig, OutputStore, READ_TOOL, StoreConfig};
 
-use arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
+use arguments::{DescribeArguments, ExecuteArguments, ReadArguments, SearchArguments, parse, schema};
 use report::refused;
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
@@ -57,6 +58,10 @@ pub struct CodeServer {
     host: Arc<Host>,
     connect: Arc<Connect>,
     client: Arc<tokio::sync::Mutex<Option<Client>>>,
+    /// How results are shown.
+    output: OutputConfig,
+    /// Those of this session that were not shown as a whole.
+    store: OutputStore,
     /// What goes on beside the requests of the session, and ends with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
@@ -74,16 +79,28 @@ impl CodeServer {
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
         let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        Self { host, connect, client: Arc::default(), tasks: Arc::default() }
+        let (output, store) = (OutputConfig::default(), OutputStore::default());
+        Self { host, connect, client: Arc::default(), output, store, tasks: Arc::default() }
     }
 
-    /// The same server for another MCP session: it shares the host, and no approval of a session.
+    /// Sets how results are shown to the model, and how much of those that are not shown as a whole is kept for each session.
+    #[must_use]
+    pub fn output(mut self, output: OutputConfig, kept: StoreConfig) -> Self {
+        self.output = output;
+        self.store = OutputStore::new(kept);
+        self
+    }
+
+    /// The same server for another MCP session: it shares the host, and neither approvals nor results of a
+    /// session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         Self {
             host: Arc::clone(&self.host),
             connect: Arc::clone(&self.connect),
             client: Arc::default(),
+            output: self.output,
+            store: OutputStore::new(self.store.config()),
             tasks: Arc::default(),
         }
     }
@@ -161,6 +178,13 @@ impl CodeServer {
                 schema::<DescribeArguments>(),
             )
             .with_annotations(reads("Describe tools")),
+            Tool::new(
+                READ_TOOL,
+                "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
+                 it: a part by its path, page by page.",
+                schema::<ReadArguments>(),
+            )
+            .with_annotations(reads("Read more of a result")),
         ]
     }
 }
@@ -218,8 +242,12 @@ impl ServerHandler for CodeServer {
             },
             "search_tools" => parse(request).map_or_else(refused, |arguments| self.search(arguments)),
             "describe_tools" => parse(request).map_or_else(refused, |arguments| self.describe(&arguments)),
+            READ_TOOL => match parse(request) {
+                Ok(arguments) => self.read(arguments).await,
+                Err(wrong) => refused(wrong),
+            },
             _ => {
-                let text = "there is no such tool; there are: execute_code, search_tools, describe_tools";
+                let text = "there is no such tool; there are: execute_code, search_tools, describe_tools, read_output";
                 return Err(ErrorData::invalid_params(text, None));
             }
         };

@@ -1,4 +1,4 @@
-//! What the three tools take: types, their schemas, and what is wrong with arguments that do not fit.
+//! What the tools take: types, their schemas, and what is wrong with arguments that do not fit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use crate::validate::Schema;
 pub(super) struct ExecuteArguments {
     /// JavaScript or TypeScript: statements with `return`, an expression, a function, or a module with `export default`.
     pub(super) code: String,
-    /// Limits to lower, or, for result_bytes (100000 unless said), to raise. The units are in the names.
+    /// Limits to lower. The units are in the names.
     #[serde(default)]
     #[schemars(schema_with = "limits")]
     pub(super) limits: BTreeMap<String, u64>,
-    /// What the code is for, in one sentence. It is shown to the person who is asked for an approval.
+    /// What the code is for, in one sentence. A person who is asked for an approval reads it, and of a long result the parts
+    /// are shown that have to do with it.
     pub(super) intent: Option<String>,
 }
 
@@ -42,6 +43,22 @@ pub(super) struct SearchArguments {
 pub(super) struct DescribeArguments {
     /// Full names, such as `github.list_issues`, or a tool's own where only one server has it; the first 20 are described.
     pub(super) names: Vec<String>,
+}
+
+/// What `read_output` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadArguments {
+    /// The handle that came with the result.
+    pub(super) handle: String,
+    /// Which part of the value, such as `results.items[3].name` or `/results/items/3`; all of it unless said.
+    #[serde(default)]
+    pub(super) path: String,
+    /// The first item, member or character to give, from 0.
+    #[serde(default)]
+    pub(super) offset: usize,
+    /// How many to give at most; as many as fit on a page unless said.
+    pub(super) limit: Option<usize>,
 }
 
 fn limits(_: &mut SchemaGenerator) -> schemars::Schema {

@@ -1,24 +1,22 @@
-//! `execute_code`: one execution as one MCP request.
+//! `execute_code`: one execution as one MCP request; `read_output`: more of its result.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use relay_proto::{LimitName, LimitOverrides};
+use relay_proto::LimitOverrides;
 use rmcp::RoleServer;
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 
 use super::CodeServer;
-use super::arguments::ExecuteArguments;
+use super::arguments::{ExecuteArguments, ReadArguments};
 use super::elicit;
 use super::progress::Progress;
-use super::report::{refused, report};
+use super::report::{failed, refused, succeeded};
 use crate::client::{ExecuteRequest, Outcome};
 use crate::error::Error;
 
-/// The most bytes of JSON that code may return unless it asks for more: what it returns goes into a model's context.
-const RESULT_BYTES: u64 = 100_000;
 /// How long the last progress, or the withdrawal of a question, may hold up the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -34,18 +32,34 @@ impl CodeServer {
             Ok(limits) => limits,
             Err(error) => return refused(format!("INVALID_INPUT: {error}")),
         };
-        if request.limits.get(LimitName::ResultBytes).is_none() {
-            request = request.limit(LimitName::ResultBytes, RESULT_BYTES);
-        }
         let (approver, questions) = elicit::approver();
         let running = self.run(request.approver(approver), Progress::new(&context));
         // Whoever cancels the request drops the execution, which cancels it. This task, which is the request's own, asks: so
         // the client knows what the question belongs to.
         let running = context.ct.run_until_cancelled(running);
-        match beside(running, questions.put_to(context.peer.clone(), intent)).await {
-            Some(outcome) => report(outcome),
+        match beside(running, questions.put_to(context.peer.clone(), intent.clone())).await {
+            Some(Ok(outcome)) => {
+                let (json, output, store) = (outcome.json.clone(), self.output, self.store.clone());
+                let shown = move || output.show(&json, intent.as_deref(), Some(&store));
+                match tokio::task::spawn_blocking(shown).await {
+                    Ok(shown) => succeeded(&outcome, shown),
+                    Err(_) => refused("INTERNAL: the code ran, and its result could not be shown"),
+                }
+            }
+            Some(Err(error)) => failed(&error),
             // Nobody reads it.
             None => refused("CANCELLED: the request was cancelled"),
+        }
+    }
+
+    pub(super) async fn read(&self, arguments: ReadArguments) -> CallToolResult {
+        let ReadArguments { handle, path, offset, limit } = arguments;
+        let store = self.store.clone();
+        let read = move || store.read(&handle, &path, offset, limit);
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(page)) => CallToolResult::success(vec![ContentBlock::text(page.text)]),
+            Ok(Err(error)) => refused(format!("INVALID_INPUT: {error}")),
+            Err(_) => refused("INTERNAL: the output could not be read"),
         }
     }
 

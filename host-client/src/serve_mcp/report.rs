@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Outcome, Usage, Warning};
 use crate::error::{Error, ExecutionError};
 use crate::event::{OutputItem, OutputKind};
+use crate::output::{Attachment, Shown};
 
 /// The most bytes of output that are shown.
 const MAX_OUTPUT_BYTES: usize = 20_000;
@@ -19,7 +20,9 @@ pub(super) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "result": {"description": "What the code returned, if it came to its end"},
+            "result": {"description": "What the code returned, if it came to its end and all of that is shown"},
+            "shown": text("What is shown of the value, where that is not all of it"),
+            "handle": text("What read_output gives the rest for"),
             "error": {
                 "type": "object",
                 "description": "Why it did not",
@@ -50,26 +53,44 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Structured content, and the text beside it.
-pub(super) fn report(outcome: Result<Outcome, Error>) -> CallToolResult {
-    let outcome = match outcome {
-        Ok(outcome) => outcome,
-        Err(Error::Execution(error)) => return failed(&error),
-        Err(error) => return refused(format!("the code was not run: {error}")),
-    };
-    let value = match outcome.value() {
-        Ok(value) => value,
-        Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
-    };
-    let text = match &value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
+/// Structured content, and the text and the attachments beside it. What is not shown as a whole is in neither.
+pub(super) fn succeeded(outcome: &Outcome, shown: Shown) -> CallToolResult {
     let mut structured = Map::new();
-    structured.insert("result".into(), value);
-    let mut result = CallToolResult::success(content(text, &outcome.output, &outcome.warnings));
+    if shown.is_whole && shown.attachments.is_empty() {
+        match outcome.value() {
+            Ok(value) => structured.insert("result".into(), value),
+            Err(error) => return executed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
+        };
+    } else {
+        structured.insert("shown".into(), shown.text.clone().into());
+        structured.extend(shown.handle.map(|handle| ("handle".into(), handle.into())));
+    }
+    let mut content = content(shown.text, &outcome.output, &outcome.warnings);
+    content.extend((1..).zip(shown.attachments).map(|(number, attachment)| block(number, attachment)));
+    let mut result = CallToolResult::success(content);
     result.structured_content = Some(with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage));
     result
+}
+
+/// Why there is no value.
+pub(super) fn failed(error: &Error) -> CallToolResult {
+    match error {
+        Error::Execution(error) => executed(error),
+        error => refused(format!("the code was not run: {error}")),
+    }
+}
+
+/// Binary data in the kind of block that clients take it in. Models take few kinds of images.
+fn block(number: usize, attachment: Attachment) -> ContentBlock {
+    let Attachment { mime, base64, .. } = attachment;
+    match &*mime {
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => ContentBlock::image(base64, mime),
+        sound if sound.starts_with("audio/") => ContentBlock::audio(base64, mime),
+        _ => {
+            let contents = ResourceContents::blob(base64, format!("attachment:{number}"));
+            ContentBlock::resource(contents.with_mime_type(mime))
+        }
+    }
 }
 
 /// What was asked for cannot be done; nothing was run.
@@ -81,7 +102,8 @@ fn garbled(error: &Error) -> ExecutionError {
     ExecutionError::new(relay_proto::ErrorCode::Internal, format!("the relay sent no JSON as the result: {error}"))
 }
 
-fn failed(error: &ExecutionError) -> CallToolResult {
+/// How an execution failed.
+fn executed(error: &ExecutionError) -> CallToolResult {
     let fault = json!({
         "code": error.code.as_str(),
         "message": error.message,

@@ -1,4 +1,4 @@
-//! What the three tools do.
+//! What the tools do.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn code_calls_tools_of_other_servers_and_gives_text_and_structured_content
     let mut client = Client::over_stdio(&setup).await;
     let tools = client.list().await;
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["execute_code", "search_tools", "describe_tools"]);
+    assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
     assert!(tools[0]["description"].as_str().unwrap().contains("\neverything.echo: Echoes back the input string\n"));
 
     let code = "const [a, b] = await Promise.all([
@@ -69,13 +69,13 @@ async fn a_failure_says_what_where_and_what_to_do() {
     assert!(text(&result, 0).contains("the server \"fake\" has no tool \"ecko\""), "{result}");
     assert_eq!(result["structuredContent"]["usage"]["tool_calls"], 0, "{result}");
 
-    let result = client.execute("return 'x'.repeat(100_001)").await;
+    let small = json!({"code": "return 'x'.repeat(1_001)", "limits": {"result_bytes": 1_000}});
+    let result = client.call("execute_code", small).await;
     let error = &result["structuredContent"]["error"];
     assert_eq!((&error["code"], &error["limit"]), (&json!("RESULT_LIMIT"), &json!("result_bytes")), "{result}");
     let hint = error["hint"].as_str().unwrap();
     assert!(text(&result, 0).ends_with(&format!("\nhint: {hint}")), "{result}");
-    let larger = json!({"code": "return 'x'.repeat(100_001)", "limits": {"result_bytes": 200_000}});
-    let result = client.call("execute_code", larger).await;
+    let result = client.execute("return 'x'.repeat(100_001)").await;
     assert_eq!(result["structuredContent"]["result"].as_str().map(str::len), Some(100_001));
     let result = client.execute("for (let i = 0; i < 1000; i++) console.log('x'.repeat(60))").await;
     let output = result["structuredContent"]["output"].as_str().unwrap();

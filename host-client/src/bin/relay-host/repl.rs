@@ -73,7 +73,7 @@ async fn lines(
             Line::Code(code) => {
                 let request = request(code.to_owned(), &args.execution);
                 let ended = execute(&session.client, request, progress, interrupts, true).await;
-                if let Err(failure) = ended.show(progress) {
+                if let Err(failure) = ended.show_as(args.execution.fit.as_deref(), progress) {
                     note(&failure.text);
                 }
                 if session.client.is_over() {
