@@ -23,7 +23,6 @@ mod jail;
 pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod self_test;
-pub(crate) mod source;
 pub(crate) mod spawn;
 mod stack;
 mod sys;
