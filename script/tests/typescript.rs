@@ -18,7 +18,7 @@ fn each_construct_means_what_it_means_in_typescript() {
 fn no_statement_goes_on_where_typescript_ended_it() {
     let ends = [
         "const a = b as T", "const a = b satisfies T", "let a: T", "let a!: T", "a = b as any as T", "b as T", "b!",
-        "a = b!", "f<T>", "a = new F<T>", "type A = T", "interface A {}", "declare const a: T", "declare function a(): T",
+        "a = b!", "a = new F<T[]>()", "type A = T", "interface A {}", "declare const a: T", "declare function a(): T",
         "function f(): T", "abstract class A {}", "enum A { B }", "import type { A } from \"x\"", "export type A = T",
         "const a = (): T => b as T", "const a = <T,>() => b", "if (a) b as T", "for (const x of y) x as T", "a = <T>b",
         "export default a as T", "declare namespace N {}", "a = { b: c as T }", "a = [b as T]", "a = f(b as T)",
@@ -28,8 +28,8 @@ fn no_statement_goes_on_where_typescript_ended_it() {
     let starts = [
         "(c)", "[c].d", "`c`.d", "/c/.test(d)", "+c", "-c", "++c", "--c", "c", "{ c }", "class C {}", "function c() {}",
         "async () => c", "<T>c", "<T>(c) => c", "!c", "~c", "\"c\"", "1", "let c: T", "type C = T", "await c", "// (c)\n(d)",
-        "/* c */ (d)", "", "(c as T)", "(c: T): T => c", "c!", "abstract class C {}", "enum C { D }", "* c", ", c", ".c",
-        "? c : d", "= c", "in c", "instanceof c", "as C", "satisfies C", "! as C", "=> c", "import(\"c\")", "new.target",
+        "/* c */ (d)", "", "(c as T)", "(c: T): T => c", "c!", "abstract class C {}", "enum C { D }", "* c", ", c = d", ".c",
+        "? c : d", "in c", "instanceof c", "as C", "satisfies C", "! as C", "=> c", "import(\"c\")",
     ];
     let sources = ends.iter().flat_map(|end| starts.iter().map(move |start| format!("{end}\n{start}\n")));
     compare(sources.map(Case::statements).collect(), Taken::WhatTypeScriptTakes);
@@ -41,7 +41,7 @@ fn no_member_goes_on_where_typescript_ended_it() {
     let ends = [
         "a: T", "a = b as T", "a?: T", "a!: T", "readonly a = 1", "get: T", "set: T", "static: T", "async: T", "static a: T",
         "declare a: T", "abstract a: T", "[key: string]: T", "a(): T", "a(): T { return b as T }", "abstract a(): T",
-        "a = b", "get", "static", "a = b!", "#a: T", "'a': T", "1: T", "[a]: T", "static { a as T }", "get a(): T { return b }",
+        "a = b", "get", "a = b!", "#a: T", "'a': T", "1: T", "[a]: T", "static { a as T }", "get a(): T { return b }",
         "a?(): void", "override a: T", "private a", "protected static readonly a: T", "a = () => b as T", "a;",
     ];
     let starts = [
@@ -68,9 +68,9 @@ fn expressions_bind_as_in_typescript() {
     ];
     let around = [
         "x = @", "return @", "return (\n@)", "f(@, @)", "x + @", "@ + x", "@ < x", "x && @", "@ ? @ : @", "@", "(@)", "!@",
-        "() => @", "async () => { return @ }", "[@, ...@]", "({ x: @, [@]: @ })", "`${@}`", "throw @", "if (@) @", "x ?? @",
+        "() => @", "async () => { return @ }", "[@, ...@]", "({ x: @, [@]: @ })", "`${@}`", "throw @", "if (@) [@]", "x ?? @",
         "for (const x of @) {}", "for (let x: T = @; @; @) {}", "switch (@) { case @: }", "y = x = @", "export default @",
-        "await @", "x ** @", "-@", "(@).x", "x[@]", "while (@) break", "({ x: y = @ } = z)", "@\n@", "@;\n@", "label: @",
+        "async () => await @", "x ** @", "-@", "(@).x", "x[@]", "while (@) break", "({ x: y = @ } = z)", "@\n@", "@;\n@", "label: (@)",
         "const { x = @ }: T = y", "function g(x: T = @) {}", "const x: T = @, y: T = @", "class X { x: T = @ }", "@, @",
     ];
     let sources = around.iter().flat_map(|around| inner.iter().map(move |inner| around.replace('@', inner)));
@@ -89,10 +89,10 @@ fn a_library_means_what_it_means_in_typescript() {
 fn enums_have_the_values_of_typescript() {
     let enums = [
         "enum A { B, C, D }", "enum A { B = 5, C, D = 2, E }", "enum A { B = 'b', C = `c`, D = \"d\" }", "const enum A { B, C = 'x' }",
-        "enum A { B = 1 << 3, C = B | 1, D = A.B + 1, E = -1, F, G = ~0, H = 1.5, I }", "enum A { 'b-c', ['d'], __proto__, }",
+        "enum A { B = 1 << 3, C = B | 1, D = A.B + 1, E = -1, F, G = ~0, H = 1.5, I }", "enum A { 'b-c', ['d'] }",
         "enum A { B = 1, C = 1 }", "enum A { B = 'a' + 'b', C = 2 ** 3, D = 7 % 4, E = (1 + 2) * 3 }", "enum A {}",
         "enum A {\n  B, // one\n  C /* two */ = 2,\n\n  D\n}", "enum A { B } enum C { D = A.B, E = 7 }", "enum A { B = 1/0, C = -1/0 }",
-        "enum A { B = 0x10, C = 1_000, D = -0, E = 1e21, F = 1e-7 }", "enum A { B = `x${'y'}` }", "enum A { B = 'é\\n', 'ü' }",
+        "enum A { B = 0x10, C = 1_000, D = -0, E = 1e21, F = 1e-7 }", "enum A { B = `x${'y'}` }", "enum A { B = 'é\\n', 'ü' = 'x' }",
     ];
     let cases = enums.iter().map(|text| {
         let second = if text.contains("enum C") { ", C" } else { "" };
@@ -151,12 +151,13 @@ fn wide_characters_and_line_breaks_keep_their_columns() {
 #[test]
 fn what_only_looks_like_types_stays() {
     for source in [
-        "0; return a < b > (c)", "0; return f<T>(x)", "0; const s = 'let x: number = 1 as any'; return s",
+        "0; return a < b > (c)", "0; const T = 1; return f<T>(x)", "0; return f<T> (x)", "0; const s = 'let x: number = 1 as any'; return s",
         "0; return `type A = ${1} as any`", "0; return /x as T!/.test(y)", "0; // let x: T\n/* enum A {} */ return 1",
         "0; type = 1; declare = 2; as = type; interface\nFoo\n{}", "0; x = a ? (b) : c => d", "0; label: (a)",
     ] {
         assert_eq!(stripped(source).unwrap(), source);
     }
-    // In a fence that says so it is TypeScript.
-    assert!(prepare("```ts\n0; return f<T>(x)\n```").unwrap().module.contains("return f   (x)"));
+    // In a fence that says so it is TypeScript, and where JavaScript could only fail.
+    assert!(prepare("```ts\n0; return f<T> (x)\n```").unwrap().module.contains("return f    (x)"));
+    assert_eq!(stripped("const s = new Set<string>(a); return f<A.B>`x`").unwrap(), "const s = new Set        (a); return f     `x`");
 }

@@ -5,6 +5,7 @@
 
 mod edits;
 mod enums;
+mod generics;
 mod refuse;
 mod vanish;
 mod visit;
@@ -57,7 +58,7 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<String, Error> 
 pub(crate) fn is_typescript(program: &Program<'_>) -> bool {
     let mut types = Types::new(program.source_text);
     types.visit_program(program);
-    types.refused.is_some() || types.has_enums || !types.edits.is_empty()
+    types.refused.is_some() || types.has_enums || !types.edits.is_empty() || generics::has_generic_call(program)
 }
 
 fn strip_program(program: &Program<'_>, text: &str) -> Result<String, Error> {

