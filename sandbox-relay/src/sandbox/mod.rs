@@ -33,7 +33,6 @@ pub(crate) mod process;
 mod random;
 pub(crate) mod self_test;
 mod servers;
-pub(crate) mod source;
 pub(crate) mod spawn;
 mod stack;
 mod storage;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
+use relay_script::{Entry, Prepared};
 
 use super::bridge::{BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
@@ -14,7 +15,6 @@ use super::channel::{ChannelError, Port, message};
 use super::hints::{self, Has};
 use super::isolate::Warm;
 use super::jail::{self, Lock};
-use super::source::{self, Entry, Prepared};
 use super::value::{self, ValueError};
 use super::{bridge, clock, globals, inspect, local, random, sys, timers};
 
@@ -162,7 +162,7 @@ fn touch(warm: &mut Warm) {
     v8::scope!(let scope, &mut warm.isolate);
     let context = v8::Local::new(scope, scratch);
     let scope = &mut v8::ContextScope::new(scope, context);
-    if let Ok(prepared) = source::prepare(TOUCH)
+    if let Ok(prepared) = relay_script::prepare(TOUCH)
         && let Ok((value, _)) = run_program(scope, &prepared)
     {
         // Nothing is wanted of the text.
@@ -268,7 +268,7 @@ fn execute(scope: &mut v8::PinScope<'_, '_>, start: message::Start) -> Result<me
 /// The form of a source.
 fn prepare(source: &str) -> Result<Prepared, message::Failed> {
     PARSING.store(true, Ordering::Relaxed);
-    let prepared = source::prepare(source);
+    let prepared = relay_script::prepare(source);
     PARSING.store(false, Ordering::Relaxed);
     prepared.map_err(|error| message::Failed {
         line: error.line,
