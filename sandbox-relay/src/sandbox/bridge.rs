@@ -454,6 +454,11 @@ pub(super) fn output(kind: i32, mut text: String) -> Result<(), OutputFull> {
     })
 }
 
+/// Writes out everything that is collected.
+pub(super) fn flush() {
+    with(Bridge::flush);
+}
+
 /// Tells the relay what the script put into the store, or took out of it.
 pub(super) fn put_stored(stored: message::StoredValue) {
     with(|bridge| {

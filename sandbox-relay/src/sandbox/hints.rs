@@ -1,6 +1,7 @@
 //! What to do about an error, where that can be told: for whoever wrote the code, most often a model.
 
 use relay_proto::spelling::{nearest, sanitize};
+use relay_script::{References, Undeclared};
 
 use super::servers;
 
@@ -40,6 +41,28 @@ pub(super) fn of_error(text: &str, has: Has) -> Option<String> {
         return of_call(path);
     }
     None
+}
+
+/// Whether code may catch an error and go on.
+pub(super) fn may_catch(source: &str) -> bool {
+    ["catch", "allSettled", ".then"]
+        .iter()
+        .any(|word| memchr::memmem::find(source.as_bytes(), word.as_bytes()).is_some())
+}
+
+/// What to do about names that are not there, of code that went on without them.
+pub(super) fn caught(references: &References, mut is_there: impl FnMut(&str) -> bool, has: Has) -> Vec<String> {
+    let mut hints = Vec::new();
+    for Undeclared { name, line, in_typeof, .. } in &references.undeclared {
+        // Who asks by typeof first knows what to do without.
+        if *in_typeof || hints.len() == MAX_NAMED || is_there(name) {
+            continue;
+        }
+        if let Some(hint) = of_name(name, has) {
+            hints.push(format!("{name} is not defined (line {line}), and the code went on: {hint}"));
+        }
+    }
+    hints
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
-use relay_script::{Entry, Prepared};
+use relay_proto::code::warning;
+use relay_script::{Entry, Prepared, References};
 
 use super::bridge::{BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
@@ -16,7 +17,7 @@ use super::hints::{self, Has};
 use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::value::{self, ValueError};
-use super::{bridge, clock, globals, inspect, local, random, sys, timers};
+use super::{bridge, clock, globals, inspect, local, make, random, sys, timers};
 
 /// The worker did its work, whatever came of the script.
 const EXIT_DONE: i32 = 0;
@@ -30,6 +31,9 @@ const EXIT_NOT_LOCKED: i32 = 72;
 /// The most bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
+/// The largest result of code that is looked at once more for hints.
+const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
+
 /// What the script is called in positions.
 pub(super) const SCRIPT_NAME: &str = "script.js";
 
@@ -41,6 +45,8 @@ static PARSING: AtomicBool = AtomicBool::new(false);
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
 static OUT_OF_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+/// What came of a script that is looked at once more, in case that look fails.
+static DONE_ALREADY: OnceLock<Vec<u8>> = OnceLock::new();
 /// The limit of this execution; 0 before it begins.
 static MEMORY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -80,7 +86,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
 /// what has happened.
 extern "C" fn crashed(signal: libc::c_int) {
     let prepared = if signal == libc::SIGSEGV && PARSING.load(Ordering::Relaxed) {
-        NESTED_TOO_DEEP.get()
+        DONE_ALREADY.get().or(NESTED_TOO_DEEP.get())
     } else if sys::no_room_for(MEMORY_BYTES.load(Ordering::Relaxed) / 2) {
         OUT_OF_MEMORY.get()
     } else {
@@ -262,7 +268,45 @@ fn execute(scope: &mut v8::PinScope<'_, '_>, start: message::Start) -> Result<me
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
     let warnings = bridge::leftovers(scope, own);
-    Ok(message::Done { result: json.into(), warnings, memory_bytes: 0 })
+    let mut done = message::Done { result: json.into(), warnings, memory_bytes: 0 };
+    let may_have_caught = hints::may_catch(&source);
+    if (may_have_caught || value.is_undefined()) && done.result.len() <= MAX_LOOKED_AT_BYTES {
+        let references = look_again(&source, &done);
+        if may_have_caught {
+            let names = hints::caught(&references, |name| has_global(scope, name), HAS.get());
+            done.warnings.extend(names.into_iter().map(hint));
+        }
+        if value.is_undefined() && references.missing_return {
+            done.warnings
+                .push(hint("nothing was returned; the last statement has a value: write return before it".into()));
+        }
+    }
+    Ok(done)
+}
+
+/// What the code refers to. The look recurses; should it overflow the stack, the outcome is what it was before.
+fn look_again(source: &str, done: &message::Done) -> References {
+    bridge::flush();
+    DONE_ALREADY.get_or_init(|| {
+        let done = message::Done { memory_bytes: sys::peak_resident_bytes(), ..done.clone() };
+        let mut frame = Vec::new();
+        super::channel::put_frame(&message::Report { kind: Some(Report::Done(done)) }, &mut frame);
+        frame
+    });
+    PARSING.store(true, Ordering::Relaxed);
+    let references = relay_script::references(source);
+    PARSING.store(false, Ordering::Relaxed);
+    references
+}
+
+fn has_global(scope: &mut v8::PinScope<'_, '_>, name: &str) -> bool {
+    let key = make::string(scope, name);
+    let global = scope.get_current_context().global(scope);
+    global.has(scope, key.into()) != Some(false)
+}
+
+fn hint(message: String) -> message::Warning {
+    message::Warning { code: warning::HINT.into(), message }
 }
 
 /// The form of a source.

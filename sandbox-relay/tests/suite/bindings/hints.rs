@@ -159,3 +159,60 @@ async fn a_promise_that_nobody_awaited_is_no_empty_object() {
         fixture.run_request(request(code)).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_was_caught_is_hinted_at_and_what_was_asked_for_first_is_not() {
+    let fixture = fixture().await;
+    let hints = async |code: &str| {
+        let outcome = fixture.run_request(request(code)).await.unwrap();
+        outcome.warnings.into_iter().inspect(|it| assert_eq!(it.code, "HINT")).map(|it| it.message).collect::<Vec<_>>()
+    };
+    let caught = "try {\n  return await fetch('http://x') } catch (e) { return e.message }";
+    let expected = "fetch is not defined (line 2), and the code went on: there is no network here; look for a tool that gets it: \
+        await mcp.call(\"server.tool\", args)";
+    assert_eq!(hints(caught).await, [expected]);
+    let bare = "return web_search({}).catch(() => 1)";
+    assert!(fixture.run_request(request(bare)).await.is_err());
+    let bare = "const all = await Promise.allSettled([(async () => web_search({}))()]); return all[0].status";
+    let expected = "web_search is not defined (line 1), and the code went on: web_search is a tool of a server: write exa.web_search({…})";
+    assert_eq!(hints(bare).await, [expected]);
+    for code in [
+        "try { if (typeof require === 'function') require('fs') } catch {} return 1",
+        "try { return Math.max(1) } catch { return console }",
+        "const fetch = () => 1; try { return fetch() } catch {}",
+        "try { return exa.web_search({}) } catch {}",
+        "return 1",
+    ] {
+        assert_eq!(hints(code).await, [] as [&str; 0], "{code}");
+    }
+    let lost = "nothing was returned; the last statement has a value: write return before it";
+    for code in [
+        "const r = await exa.web_search({});\nr.length",
+        "const a = [1];\na.map((x) => x * 2);",
+        "async () => { const r = 1; r + 1 }",
+    ] {
+        assert_eq!(hints(code).await, [lost], "{code}");
+    }
+    for code in [
+        "const a = 1;",
+        "let a; a = 5",
+        "console.log(1); console.log(2)",
+        "if (1) { return } 5 + 5",
+        "for (const x of [1]) x",
+    ] {
+        assert_eq!(hints(code).await, [] as [&str; 0], "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_for_hints_that_goes_too_deep_changes_nothing() {
+    let fixture = fixture().await;
+    let sum = format!("try {{ return {} }} catch {{ fetch() }}", vec!["1"; 60_000].join("+"));
+    let outcome = fixture.run_request(request(&sum)).await;
+    if let Ok(outcome) = outcome {
+        assert_eq!(outcome.value().unwrap(), json!(60_000));
+    } else {
+        assert_eq!(outcome.unwrap_err().code, host_client::ErrorCode::SyntaxError);
+    }
+    fixture.run_request(request("return 1")).await.unwrap();
+}
