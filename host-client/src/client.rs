@@ -22,6 +22,7 @@ use crate::event::{Event, EventStream, OutputItem, Path};
 use crate::host::{ExecutionContext, Host, new_trace};
 use crate::ledger::{Budget, Ended};
 use crate::policy::{Phase, Spending};
+use crate::short_path::{self, OwnCall};
 use relay_proto::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
@@ -117,6 +118,8 @@ pub struct ExecuteRequest {
     pub seed: Option<u64>,
     /// The time that the code begins at, in ms since 1970; without, it is now.
     pub now_ms: Option<i64>,
+    /// Whether what is no more than one tool call may be made on this host, without a sandbox.
+    pub short_paths: bool,
     /// Functions of our own that run beside the code, by the name after `local.`.
     pub local_tools: BTreeMap<String, String>,
 }
@@ -142,7 +145,16 @@ impl ExecuteRequest {
             seed: None,
             now_ms: None,
             local_tools: BTreeMap::new(),
+            short_paths: true,
         }
+    }
+
+    /// Runs the code in the sandbox in any case. Without, what is no more than one tool call is made on this host: the outcome
+    /// is the same.
+    #[must_use]
+    pub fn always_in_sandbox(mut self) -> Self {
+        self.short_paths = false;
+        self
     }
 
     /// Makes the outcome the same whenever the same code gets the same tool results: `Math.random` begins with `seed`, and the
@@ -298,11 +310,27 @@ impl Outcome {
 pub struct Client {
     shared: Arc<Shared>,
     welcome: Arc<wire::Welcome>,
-    /// What an execution may use here unless it asks for less; a renewal can change it.
-    limits: Arc<RwLock<LimitOverrides>>,
+    /// What the token allows; a renewal can change it.
+    granted: Arc<RwLock<Granted>>,
     queue_timeout: Duration,
     /// Who we are, as the token says.
     subject: Arc<str>,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone)]
+struct Granted {
+    /// What an execution may use unless it asks for less.
+    limits: LimitOverrides,
+    /// The tools that exist for it.
+    tools: ToolPatterns,
+}
+
+impl Granted {
+    fn new(limits: &BTreeMap<String, u64>, tools: &[String]) -> Self {
+        let tools = ToolPatterns::new((!tools.is_empty()).then(|| tools.to_vec()));
+        Self { limits: known_limits(limits), tools }
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -320,8 +348,8 @@ impl Client {
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
         let (shared, welcome) = connection::connect(&config, host.into()).await?;
         let subject = subject(&config.token).unwrap_or_else(|| "unknown".into()).into();
-        let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
-        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout, subject })
+        let granted = Arc::new(RwLock::new(Granted::new(&welcome.limits, &welcome.tools)));
+        Ok(Self { shared, welcome: Arc::new(welcome), granted, queue_timeout: config.queue_timeout, subject })
     }
 
     /// Whether the session has ended, so that nothing can be run in it any more.
@@ -336,7 +364,11 @@ impl Client {
 
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
-        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.granted().limits
+    }
+
+    fn granted(&self) -> Granted {
+        self.granted.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on in the same session with a newer token of the same subject. What that token allows holds for executions from
@@ -364,7 +396,8 @@ impl Client {
         let renewed = answer.await.map_err(|_| over())?;
         match renewed.code.as_str() {
             "" => {
-                *self.limits.write().unwrap_or_else(PoisonError::into_inner) = known_limits(&renewed.limits);
+                *self.granted.write().unwrap_or_else(PoisonError::into_inner) =
+                    Granted::new(&renewed.limits, &renewed.tools);
                 Ok(Duration::from_millis(renewed.expires_in_ms))
             }
             "UNAUTHENTICATED" => Err(Error::Unauthenticated),
@@ -390,12 +423,14 @@ impl Client {
     /// # Errors
     /// The session is over.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
-        let (budget, within) = self.budget(&request);
+        let session = self.granted();
+        let (budget, within) = self.budget(&request, &session);
+        let own_call = self.own_call(&request, &budget);
         let code: Arc<str> = request.code.into();
         let trace = request.trace.unwrap_or_else(new_trace);
         let policy = &self.shared.host.policy;
-        let limits = self.limits();
-        let tools = budget.tools.clone();
+        let limits = session.limits;
+        let (tools, result_bytes) = (budget.tools.clone(), budget.result_bytes);
         let context = |id: ExecutionId, events| ExecutionContext {
             tools,
             span: tracing::info_span!(
@@ -430,13 +465,18 @@ impl Client {
         };
         let context = &execution.context;
         self.shared.host.record(context, &self.subject, &self.shared.key, &request.limits)?;
-        self.shared.ledger.start(&context.id);
         context.tell(Event::CodeReceived { bytes: code.len() });
+        if let Some(call) = own_call {
+            context.tell(Event::PathChosen(Path::Host));
+            context.tell(Event::Started);
+            short_path::start(&self.shared, context, call);
+            return Ok(execution);
+        }
+        self.shared.ledger.start(&context.id);
         context.tell(Event::PathChosen(Path::Relay));
         let mut limits = request.limits;
-        if let Some(most) = policy.budget.bytes_returned {
-            limits
-                .set(LimitName::ResultBytes, limits.get(LimitName::ResultBytes).map_or(most, |asked| asked.min(most)));
+        if policy.budget.bytes_returned.is_some() {
+            limits.set(LimitName::ResultBytes, result_bytes);
         }
         let execute = wire::Execute {
             code: code.as_ref().to_owned(),
@@ -467,11 +507,10 @@ impl Client {
 
     /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
     /// the maxima.
-    fn budget(&self, request: &ExecuteRequest) -> (Budget, Duration) {
-        let session = self.limits();
-        let granted = |name: LimitName| granted(&session, &request.limits, name);
+    fn budget(&self, request: &ExecuteRequest, session: &Granted) -> (Budget, Duration) {
+        let granted = |name: LimitName| granted(&session.limits, &request.limits, name);
         let budget = Budget {
-            tools: ToolPatterns::new(request.tools.clone()),
+            tools: ToolPatterns::new(request.tools.clone()).and(&session.tools),
             arguments_bytes: granted(LimitName::ArgumentsBytes),
             tool_calls: granted(LimitName::ToolCalls),
             result_bytes: granted(LimitName::ResultBytes)
@@ -480,6 +519,22 @@ impl Client {
         };
         let wall = Duration::from_millis(granted(LimitName::WallMs));
         (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
+    }
+}
+
+impl Client {
+    /// The call that a request is, if it can be made here.
+    fn own_call(&self, request: &ExecuteRequest, budget: &Budget) -> Option<OwnCall> {
+        if !request.short_paths {
+            return None;
+        }
+        let session = self.limits();
+        let limit = |name| match name {
+            LimitName::ResultBytes => budget.result_bytes,
+            name => granted(&session, &request.limits, name),
+        };
+        let (tools, offered) = (self.shared.host.tools(), self.welcome.bindings.as_slice());
+        short_path::find(request, &short_path::Granted { tools, patterns: &budget.tools, offered, limit: &limit })
     }
 }
 

@@ -92,8 +92,18 @@ struct Dispatch<'a> {
     call: &'a CallRecord,
     message: &'a wire::ToolCall,
     arrived: Instant,
-    /// Where the call's state is told; nothing where nobody would understand.
-    states: Option<&'a mpsc::Sender<Payload>>,
+    caller: Caller<'a>,
+}
+
+/// Who made a call, and what it has to be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Caller<'a> {
+    /// Code at a relay, which is told the call's state so that its clocks stop while a person thinks.
+    Relay(&'a mpsc::Sender<Payload>),
+    /// Code at a relay that knows nothing of states: its clocks run.
+    UnawareRelay,
+    /// This host.
+    Host,
 }
 
 /// Takes a call through all its steps. Gives the answer, unless nobody waits for it any more.
@@ -103,12 +113,12 @@ pub(crate) async fn dispatch(
     ledger: &Ledger,
     permit: LedgerPermit,
     message: wire::ToolCall,
-    states: Option<&mpsc::Sender<Payload>>,
+    caller: Caller<'_>,
 ) -> Option<wire::ToolResult> {
     let call = &*permit.call;
     let (id, arguments_bytes) = (call.id, message.arguments.len());
     call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
-    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), states };
+    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), caller };
     // Whatever panics in between, there is an answer.
     let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span.clone())).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_panic| {
@@ -171,8 +181,8 @@ impl Dispatch<'_> {
         let checked = check_arguments(recorded, parsed)?;
         let left = self.left();
         let approved = self.approve(checked).await?;
-        // While a person thought, only a relay that knows of it stopped its clock.
-        let left = if self.states.is_some() { left } else { self.left() };
+        // While a person thought, a relay that does not know of it did not stop its clock.
+        let left = if matches!(self.caller, Caller::UnawareRelay) { self.left() } else { left };
         let name = approved.registered.name.clone();
         let result = self.execute(approved, left).await?;
         let result = self.check_size(result)?;
@@ -260,7 +270,7 @@ impl Dispatch<'_> {
     }
 
     async fn tell_state(&self, status: wire::CallStatus) {
-        if let Some(states) = self.states {
+        if let Caller::Relay(states) = self.caller {
             let state = wire::CallState {
                 execution_id: self.call.context.id.as_str().to_owned(),
                 call_id: self.call.id.to_string(),

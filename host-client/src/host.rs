@@ -15,7 +15,7 @@ use tower::{BoxError, Layer, Service};
 use crate::approval::{Approver, Asked, Grants};
 use crate::audit::{Audit, ExecutionStart, Trail};
 use crate::client::Usage;
-use crate::dispatch;
+use crate::dispatch::{self, Caller};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Path};
 use crate::executor::{self, ToolRequest, ToolService};
@@ -164,7 +164,7 @@ impl Host {
         };
         let permit = ledger.enter(CallId(1), &opened.context.id, &call);
         let permit = permit.map_err(|_| internal("the call was not let in".into()))?;
-        let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, None).await;
+        let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, Caller::Host).await;
         let error = answer.as_ref().filter(|answer| !answer.success).map(|answer| Code::from(answer.code.clone()));
         let result_bytes = answer.as_ref().map_or(0, |answer| answer.result.len());
         if let Some(trail) = opened.context.trail.get() {

@@ -19,6 +19,7 @@
 //!
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
 //! - [`client`]: connecting, executing, what came of it
+//! - `short_path`: requests that need no relay, for they are one call
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
 //! - `dispatch`: what a tool call passes, read top to bottom; `introspect`: the calls that ask which tools there are
@@ -76,6 +77,7 @@ mod schema;
 pub mod serve_mcp;
 #[cfg(feature = "sets")]
 pub mod sets;
+mod short_path;
 mod shorten;
 mod tls;
 pub mod tools;

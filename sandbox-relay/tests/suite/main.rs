@@ -8,5 +8,6 @@ mod globals;
 mod pipeline;
 mod processes;
 mod programs;
+mod short_paths;
 mod support;
 mod wire;
