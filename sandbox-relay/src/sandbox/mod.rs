@@ -5,11 +5,10 @@
 //! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
 //! - [`process`]: the entry points of those processes
 //! - [`channel`]: the frames on the socket between relay and worker
-//! - `worker`: the life of a worker: lock, read the script, run it, report
+//! - `worker`: the life of a worker: lock, read the script, find its form (the crate `relay-script`), run it, report
 //! - `jail`: the lock; [`self_test`]: whether it holds here
 //! - `isolate`: V8 made ready ahead
 //! - `globals`: what JavaScript may see
-//! - `source`: the forms of code
 //! - `bridge`: `mcp.call`
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls
@@ -23,7 +22,6 @@ mod jail;
 pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod self_test;
-pub(crate) mod source;
 pub(crate) mod spawn;
 mod stack;
 mod sys;

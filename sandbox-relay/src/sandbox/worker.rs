@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
+use relay_script::{Entry, Prepared};
 
 use super::bridge::{self, BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
@@ -12,7 +13,6 @@ use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port, message};
 use super::isolate::Warm;
 use super::jail::{self, Lock};
-use super::source::{self, Entry, Prepared};
 use super::value::{self, ValueError};
 use super::{globals, inspect, sys};
 
@@ -151,7 +151,7 @@ fn touch(warm: &mut Warm) {
     v8::scope!(let scope, &mut warm.isolate);
     let context = v8::Local::new(scope, scratch);
     let scope = &mut v8::ContextScope::new(scope, context);
-    if let Ok(prepared) = source::prepare(TOUCH)
+    if let Ok(prepared) = relay_script::prepare(TOUCH)
         && let Ok((value, _)) = run_program(scope, &prepared)
     {
         // Nothing is wanted of the text.
@@ -242,7 +242,7 @@ fn execute(
     result_bytes: usize,
 ) -> Result<message::Done, message::Failed> {
     PARSING.store(true, Ordering::Relaxed);
-    let prepared = source::prepare(source);
+    let prepared = relay_script::prepare(source);
     PARSING.store(false, Ordering::Relaxed);
     let prepared = prepared.map_err(|error| message::Failed {
         line: error.line,
