@@ -129,7 +129,8 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     .map(|(prepared, lines)| prepared.moved(lines))
 }
 
-/// The author's code as plain JavaScript: without Markdown around it, its types blanked. Also how many lines stood before.
+/// The author's code as plain JavaScript: without Markdown around it, its types blanked. Also how many lines stood
+/// before.
 ///
 /// # Errors
 /// As [`prepare`].

@@ -321,8 +321,8 @@ fn number(it: &NumericLiteral<'_>) -> Option<f64> {
     (!is_legacy).then_some(it.value)
 }
 
-/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is not
-/// certain.
+/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is
+/// not certain.
 #[expect(clippy::option_option, reason = "two kinds of absence, which every caller tells apart")]
 fn literal(expression: &Expression<'_>, depth: usize) -> Option<Option<Literal>> {
     if depth > MAX_DEPTH {

@@ -1,4 +1,5 @@
-//! What may come as code: whatever it is, there is a module that holds the author's text as one piece, or a clear error.
+//! What may come as code: whatever it is, there is a module that holds the author's text as one piece, or a clear
+//! error.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use oxc_allocator::Allocator;

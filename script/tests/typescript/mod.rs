@@ -16,8 +16,8 @@ const PINS: [&str; 3] = ["package.json", "package-lock.json", "judge.mjs"];
 /// Makes statements of a text, whatever it holds: of two, none can be the whole program.
 const LEAD: &str = "0;0;\n";
 
-/// Why we refuse some of what TypeScript prints. The first three have tests of their own; for the others TypeScript has an
-/// error too, but prints all the same.
+/// Why we refuse some of what TypeScript prints. The first three have tests of their own; for the others TypeScript has
+/// an error too, but prints all the same.
 const OPEN: [&str; 5] =
     ["available", "angle brackets", "export its program", "ambient contexts", "Line terminator not permitted"];
 
@@ -127,7 +127,8 @@ pub(crate) fn corpus() -> Vec<String> {
     files
 }
 
-/// Without what is refused before anything else is looked at. In these files each begins a line and ends in a semicolon.
+/// Without what is refused before anything else is looked at. In these files each begins a line and ends in a
+/// semicolon.
 fn without_imports(text: &str) -> String {
     let mut kept = String::new();
     let mut inside = false;
