@@ -6,8 +6,8 @@ use std::ops::Range;
 /// How deeply a value may nest; the relay's worker has the same limit.
 pub const MAX_DEPTH: usize = 100;
 
-/// The bytes that V8 gives for `JSON.stringify(JSON.parse(json))`, with U+FFFD for lone surrogates, as in all that leaves
-/// a worker.
+/// The bytes that V8 gives for `JSON.stringify(JSON.parse(json))`, with U+FFFD for lone surrogates, as in all that
+/// leaves a worker.
 ///
 /// `None` where the bytes are no JSON, or nest more than [`MAX_DEPTH`] levels: the worker answers the latter with
 /// `NOT_SERIALIZABLE`.
@@ -86,8 +86,8 @@ pub(crate) fn array_index(key: &[u8]) -> Option<u32> {
     (index != u32::MAX).then_some(index)
 }
 
-/// One pass over a text, which writes as it reads. Surrogates are written as if they were characters, of three bytes each,
-/// and replaced at the end: keys that differ only in them are different keys.
+/// One pass over a text, which writes as it reads. Surrogates are written as if they were characters, of three bytes
+/// each, and replaced at the end: keys that differ only in them are different keys.
 struct Normalizer<'j> {
     json: &'j [u8],
     at: usize,
@@ -213,8 +213,8 @@ impl Normalizer<'_> {
         Some(())
     }
 
-    /// The members as JavaScript has them, where that is not how they were written: indices first, in order, and of equal
-    /// keys the last value at the place of the first.
+    /// The members as JavaScript has them, where that is not how they were written: indices first, in order, and of
+    /// equal keys the last value at the place of the first.
     fn other_order(&self, members: &[Member]) -> Option<Vec<Member>> {
         const FEW: usize = 16;
         let key = |member: &Member| &self.written[member.key.clone()];

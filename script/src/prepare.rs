@@ -66,6 +66,7 @@ enum Failure {
 
 const IMPORT_HINT: &str = "nothing can be imported here; call tools with `await mcp.call(\"server.tool\", args)`";
 const FORMS_HINT: &str = "send JavaScript or TypeScript: statements with `return`, one expression, or one function";
+const SHELL_HINT: &str = "this looks like a shell script; send JavaScript or TypeScript";
 const FENCE_HINT: &str = "send JavaScript, alone or in a fence marked js, javascript, ts or typescript";
 const NESTED_PREFIX: &str = "export default async () => {\n";
 const EXPRESSION_PREFIX: &str = "export default async () => (\n";
@@ -102,7 +103,7 @@ fn language_hint(text: &str) -> &'static str {
     } else if begins(&["def ", "elif ", "print(", "import json", "import os", "from ", "except", "with open("]) {
         "this looks like Python; send JavaScript or TypeScript"
     } else if begins(&["curl ", "npm ", "echo ", "cd ", "sudo ", "export PATH", "$ "]) {
-        "this looks like a shell script; send JavaScript or TypeScript"
+        SHELL_HINT
     } else {
         FORMS_HINT
     }
@@ -115,6 +116,11 @@ fn language_hint(text: &str) -> &'static str {
 pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     in_fence(source, |text, marked| {
         if let Some(script) = text.strip_prefix("#!") {
+            let program = script.lines().next().unwrap_or("");
+            if !["node", "deno", "bun", "tsx"].iter().any(|known| program.contains(known)) {
+                let message = format!("`#!{program}` is not available");
+                return Err(Failure::Refused(SyntaxError::at(text, 0, message, SHELL_HINT)));
+            }
             // What the shell would read is a comment, also when it no longer is on the first line.
             return prepare_text(&format!("//{script}"), marked);
         }
@@ -123,7 +129,8 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     .map(|(prepared, lines)| prepared.moved(lines))
 }
 
-/// The author's code as plain JavaScript: without Markdown around it, its types blanked. Also how many lines stood before.
+/// The author's code as plain JavaScript: without Markdown around it, its types blanked. Also how many lines stood
+/// before.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -373,78 +380,5 @@ fn declares_main(declaration: &Declaration<'_>) -> bool {
             named && variable.init.as_ref().is_some_and(is_function)
         }),
         _ => false,
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn entry(source: &str) -> Entry {
-        prepare(source).unwrap().entry
-    }
-
-    #[test]
-    fn each_form_is_told_by_its_syntax() {
-        use Entry::{Default, Main, Wrapper, WrapperOfFunction};
-        for (source, expected) in [
-            ("return 1", Wrapper),
-            ("const x = 1;\nreturn x;", Wrapper),
-            ("1 + 1", Wrapper),
-            ("1 + 1; // two", Wrapper),
-            ("{a: 1, b: 2}", Wrapper),
-            ("({a: 1})", Wrapper),
-            ("\"use strict\"", Wrapper),
-            ("", Wrapper),
-            ("async () => 1", WrapperOfFunction),
-            ("(async () => 1);", WrapperOfFunction),
-            ("function () { return 1 }", WrapperOfFunction),
-            ("async function work() { return 1 }", WrapperOfFunction),
-            ("(async () => 1)()", Wrapper),
-            ("export default async () => 1", Default),
-            ("const f = () => 1; export { f as default }", Default),
-            ("export async function main() { return 1 }", Main),
-            ("const help = 1; const main = async () => help;", Wrapper),
-            ("return \"export default\"", Wrapper),
-        ] {
-            assert_eq!(entry(source), expected, "{source}");
-        }
-        assert!(prepare("const a = 1; async function main() {}").unwrap().module.contains("return main()"));
-        assert!(!prepare("async function main() {}\nawait main()").unwrap().module.contains("return main()"));
-    }
-
-    #[test]
-    fn an_object_literal_is_a_value_and_a_block_is_not() {
-        assert!(prepare("{a: 1}").unwrap().module.starts_with(EXPRESSION_PREFIX));
-        assert!(prepare("{ return 1 }").unwrap().module.starts_with(NESTED_PREFIX));
-        assert!(prepare("{ let a = 1; }").unwrap().module.starts_with(NESTED_PREFIX));
-    }
-
-    #[test]
-    fn the_wrapper_cannot_be_closed_from_inside() {
-        for source in ["}; evil(); async () => {", "1); evil((2", "return 1 } evil(); {", "*/ 1 /*", "`"] {
-            assert!(prepare(source).is_err(), "{source}");
-        }
-    }
-
-    #[test]
-    fn the_first_fence_that_runs_is_taken_and_keeps_its_lines() {
-        let prepared = prepare("```js\nreturn 1\n```").unwrap();
-        assert_eq!((prepared.line_offset, prepared.entry), (0, Entry::Wrapper));
-        let two = prepare("Text first.\n\n```python\nx\n```\n~~~ts\nreturn 2\n~~~\n```js\nreturn 3\n```\n").unwrap();
-        assert!(two.module.contains("return 2") && !two.module.contains("return 3"), "{two:?}");
-        assert_eq!(two.line_offset, 5);
-        assert!(prepare("```js\nreturn 4").unwrap().module.contains("return 4"));
-        assert_eq!(prepare("```python\nprint()\n```").unwrap_err().line, 1);
-        assert_eq!(prepare("```\nreturn (\n```").unwrap_err().line, 3);
-    }
-
-    #[test]
-    fn an_error_names_the_authors_line_and_column() {
-        let error = prepare("const a = 1;\nconst = 2;").unwrap_err();
-        assert_eq!((error.line, error.column), (2, 7), "{error:?}");
-        let error = prepare("const a = 1;\n  import fs from 'fs';").unwrap_err();
-        assert_eq!((error.line, error.column), (2, 3), "{error:?}");
     }
 }

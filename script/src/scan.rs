@@ -81,7 +81,8 @@ impl Scan<'_> {
                     self.key_or_other(last)?;
                     Last::Value
                 }
-                // No regular expression, no escape in a name, no private name, no decorator, no letter that is not ASCII.
+                // No regular expression, no escape in a name, no private name, no decorator, no letter that is not
+                // ASCII.
                 b'\\' | b'#' | b'@' | 0x80.. | ..b' ' | 0x7F => return None,
                 _ => {
                     self.other()?;

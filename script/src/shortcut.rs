@@ -76,7 +76,10 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
     };
     let program = match javascript.filter(|program| !strip::is_typescript(program)) {
         Some(program) => program,
-        None => parse::typescript(&allocator, code.text).ok()?,
+        None => {
+            let stripped = strip::strip(&allocator, code.text).ok()?;
+            parse::javascript(&allocator, allocator.alloc_str(&stripped)).ok()?
+        }
     };
     let mut shape = Shape { declared: Vec::new(), is_async: true };
     shape.program(&program).and_then(|expression| shape.action(expression, code))
@@ -122,8 +125,7 @@ impl<'t> Shape<'t> {
     }
 
     fn function<'a>(&mut self, function: &'t Function<'a>) -> Option<&'t Expression<'a>> {
-        let has_parameters = function.this_param.is_some() || !is_empty(&function.params);
-        if function.generator || function.declare || has_parameters {
+        if function.generator || !is_empty(&function.params) {
             return None;
         }
         self.is_async = function.r#async;
@@ -154,7 +156,7 @@ impl<'t> Shape<'t> {
         match (statements.next()?, statements.next(), statements.next()) {
             (Statement::ReturnStatement(only), None, None) => only.argument.as_ref(),
             (Statement::VariableDeclaration(variables), Some(Statement::ReturnStatement(last)), None) => {
-                let ([variable], false) = (variables.declarations.as_slice(), variables.declare) else { return None };
+                let [variable] = variables.declarations.as_slice() else { return None };
                 let is_plain = matches!(
                     variables.kind,
                     VariableDeclarationKind::Const | VariableDeclarationKind::Let | VariableDeclarationKind::Var
@@ -246,18 +248,9 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// An expression without what changes nothing around it: parentheses and types.
-fn bare<'e, 'a>(mut expression: &'e Expression<'a>) -> &'e Expression<'a> {
-    loop {
-        expression = match expression {
-            Expression::ParenthesizedExpression(it) => &it.expression,
-            Expression::TSAsExpression(it) => &it.expression,
-            Expression::TSSatisfiesExpression(it) => &it.expression,
-            Expression::TSTypeAssertion(it) => &it.expression,
-            Expression::TSNonNullExpression(it) => &it.expression,
-            _ => return expression,
-        };
-    }
+/// An expression without its parentheses, which change nothing here.
+fn bare<'e, 'a>(expression: &'e Expression<'a>) -> &'e Expression<'a> {
+    expression.without_parentheses()
 }
 
 /// `a.b["c"]` as its names.
@@ -328,8 +321,8 @@ fn number(it: &NumericLiteral<'_>) -> Option<f64> {
     (!is_legacy).then_some(it.value)
 }
 
-/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is not
-/// certain.
+/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is
+/// not certain.
 #[expect(clippy::option_option, reason = "two kinds of absence, which every caller tells apart")]
 fn literal(expression: &Expression<'_>, depth: usize) -> Option<Option<Literal>> {
     if depth > MAX_DEPTH {

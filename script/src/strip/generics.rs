@@ -11,8 +11,8 @@ use crate::parse::index;
 
 /// Whether code that parses as JavaScript calls `f<T>(x)`, written without spaces, where nothing declares `T`.
 ///
-/// As JavaScript it would compare `f` with something that is not there. With spaces, or with such a variable, it is taken
-/// at its word.
+/// As JavaScript it would compare `f` with something that is not there. With spaces, or with such a variable, it is
+/// taken at its word.
 pub(super) fn has_generic_call(program: &Program<'_>) -> bool {
     let text = program.source_text.as_bytes();
     if memmem::find(text, b">(").is_none() && memmem::find(text, b">`").is_none() {

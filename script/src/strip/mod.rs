@@ -1,7 +1,7 @@
 //! TypeScript as JavaScript: all that is only type becomes blank, so that what is left keeps its lines and columns.
 //!
-//! Blank is not always enough, for JavaScript ends statements at line breaks where TypeScript saw a type. Each such place
-//! gets a semicolon or has a parenthesis moved, and its reason stands beside it.
+//! Blank is not always enough, for JavaScript ends statements at line breaks where TypeScript saw a type. Each such
+//! place gets a semicolon or has a parenthesis moved, and its reason stands beside it.
 
 mod edits;
 mod enums;
@@ -53,8 +53,8 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<String, Error> 
     }
 }
 
-/// Whether there is anything in the tree that only TypeScript, or no engine, knows. The parser of JavaScript lets some of
-/// it pass.
+/// Whether there is anything in the tree that only TypeScript, or no engine, knows. The parser of JavaScript lets some
+/// of it pass.
 pub(crate) fn is_typescript(program: &Program<'_>) -> bool {
     let mut types = Types::new(program.source_text);
     types.visit_program(program);
