@@ -297,7 +297,7 @@ impl<'a> Types<'a> {
             place.push((name.as_str(), Some(schema)));
         }
         let is_listed = |name: &&str| properties.is_some_and(|properties| properties.contains_key(*name));
-        let missing = required.iter().copied().filter(|name| !is_listed(name));
+        let missing = required.iter().copied().filter(|name| !is_listed(name)).take(MAX_MEMBERS + 1);
         // As the author wrote them: what stands first is mostly what matters.
         first.sort_by_key(|(name, _)| strings(members.get("required")).take(MAX_MEMBERS).position(|it| it == *name));
         // The type of what is only required stands with the schemas around.
