@@ -3,8 +3,10 @@
 //! What comes out is valid TypeScript whatever the schemas are, and within a bound: where they are larger, the types of what
 //! lies deep are left out, and a line says so.
 
+mod members;
 mod notes;
 mod text;
+mod text_type;
 mod types;
 
 use std::fmt::Write as _;
@@ -18,7 +20,8 @@ use crate::schema;
 use crate::tools::ToolSpec;
 pub(crate) use text::comment as one_line;
 use text::{comment, indented, quoted};
-use types::{Style, Type, Types};
+use text_type::Type;
+use types::{Style, Types};
 
 /// The most bytes of one declaration.
 pub const MAX_BYTES: usize = 16 << 10;
