@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bm25::{Document, Language, SearchEngine, SearchEngineBuilder};
 use relay_proto::{ErrorCode, ToolName, ToolPatterns, sanitize};
 
+use crate::dispatch::short;
 use crate::registry::{Registered, Tools};
 use crate::tools::ToolSpec;
 use relay_proto::spelling::nearest;
@@ -19,6 +20,9 @@ pub use tokens::estimate_tokens;
 /// The most bytes and words of a query that are looked at.
 const MAX_QUERY_BYTES: usize = 1_000;
 const MAX_QUERY_WORDS: usize = 16;
+/// How much of a tool's description is searched, in bytes, and how many of its fields.
+const MAX_DESCRIPTION_BYTES: usize = 4_000;
+const MAX_FIELDS: usize = 200;
 /// The most bytes of a description in one line.
 const MAX_LINE_BYTES: usize = 120;
 /// What a word of the query counts that is a word of a tool's name, that begins one, and that is one but for a slip.
@@ -239,7 +243,7 @@ fn spelled(tool: &ToolName) -> String {
 
 /// What somebody typed, in quotes and not longer than a name.
 fn shown(name: &str) -> String {
-    format!("{:?}", crate::dispatch::short(name))
+    format!("{:?}", short(name))
 }
 
 fn listed(names: &[String]) -> String {
@@ -255,12 +259,13 @@ pub fn first_line(text: &str) -> String {
     if short.len() < line.len() { format!("{short}…") } else { short.to_owned() }
 }
 
-/// What a tool is found by. Its name counts twice.
+/// What a tool is found by, in a bounded length. Its name counts twice.
 fn text(spec: &ToolSpec) -> String {
     let name = split(&spec.name);
     let fields = spec.input_schema.get("properties").and_then(|fields| fields.as_object());
-    let fields: Vec<_> = fields.into_iter().flatten().map(|(field, _)| split(field)).collect();
-    format!("{name} {name} {} {}", spec.description, fields.join(" "))
+    let fields: Vec<_> = fields.into_iter().flatten().take(MAX_FIELDS).map(|(field, _)| split(short(field))).collect();
+    let description = &spec.description[..spec.description.floor_char_boundary(MAX_DESCRIPTION_BYTES)];
+    format!("{name} {name} {description} {}", fields.join(" "))
 }
 
 /// The words of a text in small letters, each that says something.

@@ -3,20 +3,25 @@
 //! What comes out is valid TypeScript whatever the schemas are, and within a bound: where they are larger, the types of what
 //! lies deep are left out, and a line says so.
 
+mod members;
 mod notes;
 mod text;
+mod text_type;
 mod types;
 
 use std::fmt::Write as _;
+use std::sync::OnceLock;
 
 use relay_proto::sanitize;
 use serde_json::{Map, Value};
 
+use crate::registry::{Registered, Tools};
 use crate::schema;
 use crate::tools::ToolSpec;
 pub(crate) use text::comment as one_line;
 use text::{comment, indented, quoted};
-use types::{Style, Type, Types};
+use text_type::Type;
+use types::{Style, Types};
 
 /// The most bytes of one declaration.
 pub const MAX_BYTES: usize = 16 << 10;
@@ -53,25 +58,56 @@ pub fn signature(spec: &ToolSpec) -> String {
     Declared::new(spec).signature()
 }
 
+/// What was made of a tool that promises its results, once somebody asked.
+#[derive(Default)]
+pub(crate) struct Cached {
+    declaration: OnceLock<String>,
+    signature: OnceLock<String>,
+}
+
+impl Tools {
+    /// What a tool is in TypeScript, in at most so many bytes.
+    pub(crate) fn typescript(&self, tool: &Registered, most_bytes: usize) -> String {
+        if let Some(observed) = &self.observed(tool) {
+            return Declared::new(&tool.spec).observed(observed).within(most_bytes);
+        }
+        let full = tool.declared.declaration.get_or_init(|| declaration(&tool.spec));
+        if full.len() <= most_bytes { full.clone() } else { Declared::new(&tool.spec).within(most_bytes) }
+    }
+
+    /// A tool's call on one line.
+    pub(crate) fn signature(&self, tool: &Registered) -> String {
+        match &self.observed(tool) {
+            Some(observed) => Declared::new(&tool.spec).observed(observed).signature(),
+            None => tool.declared.signature.get_or_init(|| signature(&tool.spec)).clone(),
+        }
+    }
+}
+
 /// A tool that is declared.
-pub(crate) struct Declared<'a> {
+struct Declared<'a> {
     spec: &'a ToolSpec,
-    /// What was seen of its results where nothing is promised, and how often.
-    observed: Option<(&'a Value, u64)>,
+    /// Its schemas, where they are ones that can be followed.
+    input: Option<&'a Value>,
+    output: Option<&'a Value>,
+    /// How many results were seen, where the schema of the output comes from them.
+    observed: Option<u64>,
 }
 
 impl<'a> Declared<'a> {
-    pub(crate) fn new(spec: &'a ToolSpec) -> Self {
-        Self { spec, observed: None }
+    fn new(spec: &'a ToolSpec) -> Self {
+        let usable = |schema: &'a Value| schema::check(schema).is_ok().then_some(schema);
+        let (input, output) = (usable(&spec.input_schema), spec.output_schema.as_ref().and_then(usable));
+        Self { spec, input, output, observed: None }
     }
 
     /// The same with what was seen of its results, and how often.
-    pub(crate) fn observed(self, observed: Option<&'a (Value, u64)>) -> Self {
-        Self { observed: observed.map(|(schema, times)| (schema, *times)), ..self }
+    fn observed(self, (schema, times): &'a (Value, u64)) -> Self {
+        Self { output: Some(schema), observed: Some(*times), ..self }
     }
 
     /// The declaration in at most so many bytes, but with the name in any case.
-    pub(crate) fn within(&self, most_bytes: usize) -> String {
+    fn within(&self, most_bytes: usize) -> String {
         let mut text = String::new();
         for levels in LEVELS {
             text = self.written(Style { levels, is_full: true, most_bytes: most_bytes.saturating_mul(2) });
@@ -79,17 +115,13 @@ impl<'a> Declared<'a> {
                 return text;
             }
         }
-        let bare = ToolSpec {
-            description: comment(&self.spec.description),
-            output_schema: None,
-            ..ToolSpec::new(&self.spec.name, "", Value::Bool(true))
-        };
-        let bare = Declared { observed: None, spec: &bare };
+        let bare = ToolSpec::new(&self.spec.name, comment(&self.spec.description), Value::Bool(true));
+        let bare = Declared::new(&bare);
         let shorter = bare.with_types(Style { levels: 1, is_full: true, most_bytes }, true);
         if shorter.len() < text.len() { shorter } else { text }
     }
 
-    pub(crate) fn signature(&self) -> String {
+    fn signature(&self) -> String {
         let (server, tool) = self.names();
         let written = |levels| {
             let style = Style { levels, is_full: false, most_bytes: 4 * MAX_SIGNATURE_BYTES };
@@ -150,7 +182,7 @@ impl<'a> Declared<'a> {
                 "   * Not all of its types are shown (to {levels} levels at most); its schemas say more."
             );
         }
-        if let Some((_, times)) = self.observed {
+        if let Some(times) = self.observed {
             let _ = writeln!(text, "   * @returns observed in {times} results, not promised");
         }
         text.push_str("   */\n");
@@ -159,21 +191,18 @@ impl<'a> Declared<'a> {
 
     /// The parameter and the result.
     fn types(&self, types: &mut Types<'a>) -> (String, String) {
-        let output = self.spec.output_schema.as_ref().or(self.observed.map(|(schema, _)| schema));
-        let result = output.filter(|schema| schema::check(schema).is_ok());
-        let input = &self.spec.input_schema;
-        let parameter = if schema::check(input).is_err() {
-            "args: Record<string, unknown>".to_owned()
-        } else if has_no_members(input) {
-            "args?: {}".to_owned()
-        } else {
-            let mark = if takes_nothing(input, input, 0) { "?" } else { "" };
-            let of = types.of_root(input);
-            // Arguments are an object, whether the schema says it or not.
-            let of = if of == Type::unknown() { "Record<string, unknown>".to_owned() } else { of.text };
-            format!("args{mark}: {of}")
+        let parameter = match self.input {
+            None => "args: Record<string, unknown>".to_owned(),
+            Some(input) if has_no_members(input) => "args?: {}".to_owned(),
+            Some(input) => {
+                let mark = if takes_nothing(input, input, 0) { "?" } else { "" };
+                let of = types.of_root(input);
+                // Arguments are an object, whether the schema says it or not.
+                let of = if of == Type::unknown() { "Record<string, unknown>".to_owned() } else { of.text };
+                format!("args{mark}: {of}")
+            }
         };
-        let result = result.map_or_else(Type::unknown, |schema| types.of_root(schema));
+        let result = self.output.map_or_else(Type::unknown, |output| types.of_root(output));
         (parameter, result.text)
     }
 }

@@ -4,11 +4,12 @@
 //! are not kept: an object that has any is a map.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 
 use crate::approval::ToolDigest;
+use crate::registry::{Registered, Tools};
 
 /// The longest result that is looked at, in bytes of JSON.
 const MAX_RESULT_BYTES: usize = 256 << 10;
@@ -77,6 +78,27 @@ impl Learned {
         let tools = self.lock();
         let seen = tools.get(name).filter(|seen| seen.tool == tool)?;
         Some((seen.shape.schema(), seen.results))
+    }
+}
+
+impl Tools {
+    /// The same tools, as another handle that remembers what their results are like, or does not.
+    pub(crate) fn learning(mut self, learns: bool) -> Self {
+        self.learned = learns.then(Arc::default);
+        self
+    }
+
+    /// Looks at a result of a tool, if it promises nothing of its results.
+    pub(crate) fn learn(&self, tool: &Registered, json: &[u8]) {
+        if let Some(learned) = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none()) {
+            learned.see(tool.name.as_str(), tool.digest, json);
+        }
+    }
+
+    /// What the results of a tool that promises nothing were like, as a schema, and how many were seen.
+    pub(crate) fn observed(&self, tool: &Registered) -> Option<(Value, u64)> {
+        let learned = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none())?;
+        learned.of(tool.name.as_str(), tool.digest)
     }
 }
 

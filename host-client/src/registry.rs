@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::approval::ToolDigest;
 use crate::catalogue::Latest;
-use crate::declare::{self, Declared};
+use crate::declare::Cached;
 use crate::error::Error;
 use crate::learn::Learned;
 use crate::manifest::{Effect, Manifest, Overflow};
@@ -39,7 +39,7 @@ pub struct Tools {
     /// The tools made ready for searching, as this handle sees them.
     pub(crate) latest: Arc<Latest>,
     /// What their results were like, where that is to be learned.
-    learned: Option<Arc<Learned>>,
+    pub(crate) learned: Option<Arc<Learned>>,
 }
 
 type ByName = BTreeMap<String, Arc<Registered>>;
@@ -80,7 +80,7 @@ pub(crate) struct Registered {
     /// Of all that a person would approve: another tool under the same name has another.
     pub(crate) digest: ToolDigest,
     /// What it is in TypeScript, once somebody asked.
-    declared: Arc<OnceLock<String>>,
+    pub(crate) declared: Arc<Cached>,
 }
 
 impl Registered {
@@ -209,40 +209,6 @@ impl Tools {
         let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
         let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
         Self { shared: Arc::clone(&self.shared), view, latest: Arc::default(), learned: self.learned.clone() }
-    }
-
-    /// The same tools, as another handle that remembers what their results are like, or does not.
-    pub(crate) fn learning(mut self, learns: bool) -> Self {
-        self.learned = learns.then(Arc::default);
-        self
-    }
-
-    /// Looks at a result of a tool that promises nothing of its results.
-    pub(crate) fn learn(&self, tool: &Registered, json: &[u8]) {
-        if let Some(learned) = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none()) {
-            learned.see(tool.name.as_str(), tool.digest, json);
-        }
-    }
-
-    fn observed(&self, tool: &Registered) -> Option<(Value, u64)> {
-        let learned = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none())?;
-        learned.of(tool.name.as_str(), tool.digest)
-    }
-
-    /// What a tool is in TypeScript, in at most so many bytes.
-    pub(crate) fn typescript(&self, tool: &Registered, most_bytes: usize) -> String {
-        let observed = self.observed(tool);
-        let declared = Declared::new(&tool.spec).observed(observed.as_ref());
-        if observed.is_some() {
-            return declared.within(most_bytes);
-        }
-        let full = tool.declared.get_or_init(|| declared.within(declare::MAX_BYTES));
-        if full.len() <= most_bytes { full.clone() } else { declared.within(most_bytes) }
-    }
-
-    /// A tool's call on one line.
-    pub(crate) fn signature(&self, tool: &Registered) -> String {
-        Declared::new(&tool.spec).observed(self.observed(tool).as_ref()).signature()
     }
 
     /// Counts up with every change.

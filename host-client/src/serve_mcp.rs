@@ -158,7 +158,8 @@ impl CodeServer {
              `await mcp.call(\"server.tool\", args)`; it has no other access to anything: no files, no network, no imports. \
              Do in one program what would be many tool calls: loop, filter, join, call independent tools together with \
              Promise.all, and `return` only what is needed. A failed call throws an Error with `code`, which can be caught. \
-             search_tools and describe_tools say more about the tools; these are the ones that the code can call:\n{overview}"
+             search_tools and describe_tools say more about the tools. Below, `server.tool(args)` stands for that call; where \
+             another name follows after `//`, it is the one to call.\n{overview}"
         );
         let result = Arc::new(report::schema().as_object().cloned().unwrap_or_default());
         let reads = |title: &str| ToolAnnotations::with_title(title).read_only(true).open_world(false);

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::members::{MAX_WIDTH, RECORD, Written};
 use super::notes;
-use super::text::{indented, property, quoted, type_name};
+use super::text::{property, quoted, type_name};
+use super::text_type::{Binds, Type, intersection, kind, union};
 use crate::schema::resolve;
 
 /// How many parts of schemas are looked at for one tool.
@@ -19,8 +21,6 @@ const MAX_TUPLE: usize = 16;
 const MAX_NAMED: usize = 40;
 /// The longest name of a property, and the longest literal, in bytes.
 const MAX_LITERAL_BYTES: usize = 200;
-/// The widest object on one line, in bytes.
-const MAX_WIDTH: usize = 80;
 
 /// Keywords that say nothing of which values fit, so that beside them a reference is all there is.
 const ANNOTATIONS: [&str; 13] = [
@@ -48,73 +48,6 @@ pub(super) struct Style {
     pub(super) is_full: bool,
     /// The most bytes in all, about.
     pub(super) most_bytes: usize,
-}
-
-/// A type as text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Type {
-    pub(super) text: String,
-    binds: Binds,
-}
-
-/// What has to stand in parentheses, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Binds {
-    Tight,
-    Intersection,
-    Union,
-}
-
-impl Type {
-    fn tight(text: impl Into<String>) -> Self {
-        Self { text: text.into(), binds: Binds::Tight }
-    }
-
-    pub(super) fn unknown() -> Self {
-        Self::tight("unknown")
-    }
-
-    fn is(&self, text: &str) -> bool {
-        self.text == text
-    }
-
-    fn within(&self, binds: Binds) -> String {
-        if self.binds > binds { format!("({})", self.text) } else { self.text.clone() }
-    }
-}
-
-fn union(types: Vec<Type>) -> Type {
-    let mut members: Vec<Type> = Vec::new();
-    for each in types {
-        if each.is("unknown") {
-            return each;
-        }
-        if !each.is("never") && !members.contains(&each) {
-            members.push(each);
-        }
-    }
-    if members.len() > 1 {
-        let texts: Vec<_> = members.iter().map(|each| each.within(Binds::Union)).collect();
-        return Type { text: texts.join(" | "), binds: Binds::Union };
-    }
-    members.pop().unwrap_or_else(|| Type::tight("never"))
-}
-
-fn intersection(types: Vec<Type>) -> Type {
-    let mut members: Vec<Type> = Vec::new();
-    for each in types {
-        if each.is("never") {
-            return each;
-        }
-        if !each.is("unknown") && !members.contains(&each) {
-            members.push(each);
-        }
-    }
-    if members.len() > 1 {
-        let texts: Vec<_> = members.iter().map(|each| each.within(Binds::Intersection)).collect();
-        return Type { text: texts.join(" & "), binds: Binds::Intersection };
-    }
-    members.pop().unwrap_or_else(Type::unknown)
 }
 
 /// A type that has a name because schemas refer to it.
@@ -297,7 +230,7 @@ impl<'a> Types<'a> {
             place.push((name.as_str(), Some(schema)));
         }
         let is_listed = |name: &&str| properties.is_some_and(|properties| properties.contains_key(*name));
-        let missing = required.iter().copied().filter(|name| !is_listed(name));
+        let missing = required.iter().copied().filter(|name| !is_listed(name)).take(MAX_MEMBERS + 1);
         // As the author wrote them: what stands first is mostly what matters.
         first.sort_by_key(|(name, _)| strings(members.get("required")).take(MAX_MEMBERS).position(|it| it == *name));
         // The type of what is only required stands with the schemas around.
@@ -441,69 +374,6 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Stands for the comment of a map that can be written as `Record`.
-const RECORD: &str = "\0record";
-
-/// The members of an object as they are written.
-#[derive(Default)]
-struct Written {
-    lines: Vec<String>,
-    types: Vec<Type>,
-    has_comments: bool,
-    has_optional: bool,
-    note: Option<String>,
-}
-
-impl Written {
-    fn add(&mut self, name: &str, is_optional: bool, each: Type, comment: String) {
-        let mark = if is_optional { "?" } else { "" };
-        self.has_optional |= is_optional;
-        self.line(format!("{name}{mark}: {}", each.text), &comment);
-        self.types.push(each);
-    }
-
-    fn line(&mut self, line: String, comment: &str) {
-        self.has_comments |= !comment.is_empty();
-        self.lines.push(if comment.is_empty() { line } else { format!("/** {comment} */\n{line}") });
-    }
-
-    fn left_out(&mut self, members: usize) {
-        self.note = Some(format!("/* {members} more */"));
-    }
-
-    fn finish(mut self, rest: Option<(Type, String)>, is_full: bool) -> Type {
-        if let Some((each, comment)) = rest {
-            if comment == RECORD {
-                return Type::tight(format!("Record<string, {}>", each.text));
-            }
-            self.line(format!("[key: string]: {}", each.text), if is_full { &comment } else { "" });
-        }
-        if self.lines.is_empty() && self.note.is_none() {
-            return Type::tight("{}");
-        }
-        let note = self.note.as_deref().unwrap_or_default();
-        let width: usize = self.lines.iter().map(|line| line.len() + 2).sum();
-        let is_short =
-            !is_full || (!self.has_comments && width <= MAX_WIDTH && !self.lines.iter().any(|it| it.contains('\n')));
-        if is_short {
-            let space = if note.is_empty() { "" } else { " " };
-            return Type::tight(format!("{{ {}{space}{note} }}", self.lines.join("; ")));
-        }
-        let mut text = String::from("{");
-        for line in &self.lines {
-            text.push_str("\n  ");
-            text.push_str(&indented(line));
-            text.push(';');
-        }
-        if !note.is_empty() {
-            text.push_str("\n  ");
-            text.push_str(note);
-        }
-        text.push_str("\n}");
-        Type::tight(text)
-    }
-}
-
 fn is_annotation(keyword: &str) -> bool {
     ANNOTATIONS.contains(&keyword)
 }
@@ -546,16 +416,4 @@ fn kinds(members: &Map<String, Value>) -> Vec<&str> {
     } else {
         vec![""]
     }
-}
-
-/// The type of all values of this one's kind.
-fn kind(value: &Value) -> Type {
-    Type::tight(match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "unknown[]",
-        Value::Object(_) => "Record<string, unknown>",
-    })
 }

@@ -117,3 +117,20 @@ fn what_is_left_out_is_said() {
     let text = declare::declaration(&ToolSpec::new("a.deep", "", inner));
     assert!(text.contains("Not all of its types are shown") && text.contains("unknown"), "{text}");
 }
+
+#[test]
+fn every_name_can_be_declared() {
+    let names = "any unknown never string number boolean symbol object bigint type namespace module declare abstract async of get \
+                 set from as is keyof infer require global undefined Math Promise Record Awaited Partial Intl Date console \
+                 constructor prototype toString delete class await eval arguments globalThis __proto__ 123start my-backend \
+                 has.dots größe 東京 🙂 a\u{200d}b";
+    let mut program = Program::default();
+    let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}, "map": {"additionalProperties": {"type": "string"}}}});
+    for name in names.split_whitespace() {
+        let server = name.replace('.', "-");
+        let spec = ToolSpec::new(format!("{server}.{name}"), "", schema.clone()).output_schema(schema.clone());
+        program.arguments(&spec, &[json!({"map": {"a": "b"}})], &[json!({"map": 1}), json!({"next": {"map": 1}})]);
+        program.results(&spec, &[json!({"next": {"next": {}}})], &[json!({"next": {"map": {"a": 1}}})]);
+    }
+    program.compile();
+}

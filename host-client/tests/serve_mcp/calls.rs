@@ -16,7 +16,11 @@ async fn code_calls_tools_of_other_servers_and_gives_text_and_structured_content
     let tools = client.list().await;
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
-    assert!(tools[0]["description"].as_str().unwrap().contains("\neverything.echo: Echoes back the input string\n"));
+    assert!(
+        tools[0]["description"].as_str().unwrap().contains(
+            "\neverything.echo(args: { message: string }): Promise<unknown> // Echoes back the input string\n"
+        )
+    );
 
     let code = "const [a, b] = await Promise.all([
         mcp.call('everything.get-sum', {a: 2, b: 3}), mcp.call('everything.echo', {message: 'hi'})]);
