@@ -3,6 +3,8 @@
 //!
 //! Whether code is one is decided by its syntax tree. What cannot be told for certain runs in the sandbox.
 
+mod deep;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -214,8 +216,9 @@ fn outcome(call: &OwnCall, answer: wire::ToolResult) -> Result<Vec<u8>, Executio
     let result = if answer.result.is_empty() { b"null" } else { &answer.result[..] };
     let data = match json::normalize(result) {
         Some(data) => data,
-        None if serde_json::from_slice::<serde::de::IgnoredAny>(result).is_ok() => {
-            let text = "the result cannot be returned as JSON: it nests more than 100 levels";
+        None if let Some(path) = deep::too_deep(result) => {
+            let most = json::MAX_DEPTH;
+            let text = format!("the result cannot be returned as JSON: at {path}, it nests more than {most} levels");
             return Err(ExecutionError::new(ErrorCode::NotSerializable, text));
         }
         None => {
@@ -224,9 +227,9 @@ fn outcome(call: &OwnCall, answer: wire::ToolResult) -> Result<Vec<u8>, Executio
         }
     };
     if data.len() as u64 > call.result_bytes {
-        let (bytes, most) = (data.len(), call.result_bytes);
-        let text = format!("the result has {bytes} bytes; the limit result_bytes is {most}");
-        let hint = "return only what is needed: filter, count or summarize in code";
+        let (bytes, most) = (at_least(&data, call.result_bytes), call.result_bytes);
+        let text = format!("the result has {bytes} bytes or more; the limit result_bytes is {most}");
+        let hint = "return only what is needed: filter, count or summarize in the code";
         return Err(ExecutionError {
             limit: Some(LimitName::ResultBytes.as_str().to_owned()),
             hint: Some(hint.into()),
@@ -234,4 +237,12 @@ fn outcome(call: &OwnCall, answer: wire::ToolResult) -> Result<Vec<u8>, Executio
         });
     }
     Ok(data)
+}
+
+/// How long the sandbox would say that a result is which is too long: it looks at the cheapest measure first.
+fn at_least(json: &[u8], limit: u64) -> usize {
+    let text = String::from_utf8_lossy(json);
+    let units = |text: &str| text.encode_utf16().count();
+    let of_string = serde_json::from_str::<String>(&text).map_or(0, |string| units(&string));
+    [of_string, units(&text)].into_iter().find(|length| *length as u64 > limit).unwrap_or(json.len())
 }
