@@ -10,4 +10,5 @@ mod processes;
 mod programs;
 mod short_paths;
 mod support;
+mod typescript;
 mod wire;

@@ -76,11 +76,22 @@ fn request(code: &str) -> ExecuteRequest {
     ExecuteRequest::new(code).bindings(["console", "timers", "servers", "introspection"])
 }
 
+#[derive(Debug, PartialEq)]
+struct SeenError {
+    code: String,
+    message: String,
+    limit: Option<String>,
+    hint: Option<String>,
+    /// The tool and its code.
+    tool: Option<(String, String)>,
+    place: (Option<u32>, Option<u32>),
+}
+
 /// All that an author can see of an outcome.
 #[derive(Debug, PartialEq)]
 struct Seen {
     json: Option<String>,
-    error: Option<(String, String, Option<String>, Option<String>, Option<(String, String)>, Option<u32>, Option<u32>)>,
+    error: Option<SeenError>,
     warnings: Vec<(String, String)>,
     output: Vec<String>,
     tool_calls: u64,
@@ -107,7 +118,14 @@ impl From<Result<Outcome, ExecutionError>> for Seen {
                 let code = error.code.as_str().to_owned();
                 Self {
                     json: None,
-                    error: Some((code, message, error.limit, error.hint, tool, error.line, error.column)),
+                    error: Some(SeenError {
+                        code,
+                        message,
+                        limit: error.limit,
+                        hint: error.hint,
+                        tool,
+                        place: (error.line, error.column),
+                    }),
                     warnings: warned(error.warnings),
                     output: printed(error.output),
                     tool_calls: error.usage.tool_calls,
@@ -214,7 +232,7 @@ async fn the_answer_never_depends_on_the_path() {
         ("return await mcp.call('exa', {})", "Error: a tool is called by its full name, \"server.tool\""),
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
-        let (error, message, ..) = seen.error.unwrap();
+        let SeenError { code: error, message, .. } = seen.error.unwrap();
         assert_eq!(path, Path::Relay, "{code}");
         assert!(error == "EVAL_ERROR" && message.starts_with(expected), "{code}: {message}");
     }
@@ -227,7 +245,7 @@ async fn the_answer_never_depends_on_the_path() {
         ("return odd.result({i: 10})", "INVALID_RESULT"),
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
-        let (_, _, _, _, tool, ..) = seen.error.unwrap();
+        let tool = seen.error.unwrap().tool;
         assert_eq!((path, tool.unwrap().1.as_str()), (Path::Host, expected), "{code}");
     }
     for index in 0..ODD.len() {
@@ -240,7 +258,7 @@ async fn the_answer_never_depends_on_the_path() {
         let code = format!("return await odd.large({{bytes: {bytes}}})");
         let (path, seen) = both(&fixture, request(&code).limit(LimitName::ResultBytes, 1_000)).await;
         assert_eq!(path, Path::Host);
-        assert_eq!(seen.error.map(|it| it.0), (bytes > 998).then(|| "RESULT_LIMIT".to_owned()), "{bytes}");
+        assert_eq!(seen.error.map(|it| it.code), (bytes > 998).then(|| "RESULT_LIMIT".to_owned()), "{bytes}");
     }
 }
 
@@ -272,7 +290,7 @@ async fn what_code_asks_about_its_tools_is_answered_on_the_host() {
     .await;
     assert_eq!(json_of(&seen), json!(["exa.search", "exa.search"]));
     let (_, seen) = both(&fixture, request("return await mcp.describe('exa.serch')")).await;
-    assert!(seen.error.unwrap().1.contains("exa.search"));
+    assert!(seen.error.unwrap().message.contains("exa.search"));
 }
 
 #[tokio::test]
@@ -292,7 +310,7 @@ async fn a_call_as_json_is_dispatched_at_once() {
         (r#"{"tool":"odd.fail","arguments":{}}"#, "Error: it did not work: \"é\""),
     ] {
         let (path, seen) = run(&fixture, request(code)).await;
-        let (error, message, ..) = seen.error.unwrap();
+        let SeenError { code: error, message, .. } = seen.error.unwrap();
         assert_eq!((path, error.as_str()), (Path::Host, "EVAL_ERROR"), "{code}");
         assert!(message.starts_with(expected), "{code}: {message}");
     }
@@ -314,9 +332,9 @@ async fn tokens_patterns_and_limits_hold_on_the_short_path() {
     let fixture = fixture().await;
     let only = |code: &str| request(code).tools(["my-backend.*"]);
     let (path, seen) = both(&fixture, only("return await mcp.call('exa.search', {})")).await;
-    assert_eq!((path, seen.error.unwrap().4.unwrap().1.as_str()), (Path::Relay, "UNKNOWN_TOOL"));
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Relay, "UNKNOWN_TOOL"));
     let (path, seen) = run(&fixture, only(r#"{"tool":"exa.search"}"#)).await;
-    assert_eq!((path, seen.error.unwrap().4.unwrap().1.as_str()), (Path::Host, "UNKNOWN_TOOL"));
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Host, "UNKNOWN_TOOL"));
     let client = connect_as(&fixture.relay, &["--subject", "s", "--tools", "my-backend.*"], tools()).await.unwrap();
     for code in [r#"{"tool":"exa.search"}"#, "return await mcp.call('exa.search', {})", "return exa.search({})"] {
         let error = within(client.run(request(code))).await.unwrap_err();
