@@ -5,6 +5,7 @@ mod measure;
 mod neighbour;
 mod pipeline;
 mod report;
+mod script;
 mod soak;
 
 use std::path::PathBuf;
@@ -30,6 +31,9 @@ struct Args {
     /// Measure only what a call costs on the host
     #[arg(long)]
     pipeline: bool,
+    /// Measure only what it costs to look at code, and to make what is one call on the host
+    #[arg(long)]
+    script: bool,
     /// The relay's binary, if not the one beside this program
     #[arg(long)]
     relay: Option<PathBuf>,
@@ -63,6 +67,10 @@ fn main() -> anyhow::Result<()> {
         }
         if args.pipeline {
             pipeline::pipeline(scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.script {
+            script::all(&relay, scale, &mut table).await?;
             return Ok(Some(table));
         }
         measure::all(&relay, scale, args.image_bytes, &mut table).await?;

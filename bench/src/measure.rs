@@ -28,7 +28,7 @@ pub(crate) fn tools() -> anyhow::Result<Tools> {
     Ok(tools)
 }
 
-async fn relay(binary: &Path, arguments: &[&str]) -> anyhow::Result<(LocalRelay, Client)> {
+pub(crate) async fn relay(binary: &Path, arguments: &[&str]) -> anyhow::Result<(LocalRelay, Client)> {
     let relay = LocalRelay::start_with(binary.to_owned(), arguments, &[]).await?;
     let client = Client::connect(relay.client_config().await?, tools()?).await?;
     // The first executions find cold caches.
@@ -44,12 +44,14 @@ pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: 
     executions(&client, scale, table).await?;
     sequential_calls(binary, &client, scale, table).await?;
     parallel_calls(&client, scale, table).await?;
+    crate::script::short_paths(&client, scale, table).await?;
     endless_loops(&client, scale, table).await?;
     memory(&relay, &client, table).await?;
     drop((client, relay));
     start(binary, scale, table).await?;
     backends(binary, scale, table).await?;
     crate::pipeline::pipeline(scale, table).await?;
+    crate::script::code(scale, table)?;
     crate::neighbour::neighbour(binary, scale, table).await?;
     if let Some(bytes) = image {
         #[expect(clippy::cast_precision_loss, reason = "a size in MB")]
