@@ -102,6 +102,7 @@ fn welcome() -> wire::Welcome {
     wire::Welcome {
         protocol_version: 1,
         features: vec!["renew".into()],
+        bindings: vec!["console".into()],
         limits: [("tool_calls".to_owned(), 5), ("tool_calls_in_flight".to_owned(), 2)].into(),
         ..Default::default()
     }
@@ -617,4 +618,46 @@ async fn the_audit_of_a_hostile_session_is_whole() {
     }
     let runs = runs.load(Ordering::SeqCst);
     assert!(runs > 0 && runs <= approved && denied > 0, "{runs} runs, {approved} approvals, {denied} denials");
+}
+
+#[tokio::test]
+async fn a_relay_has_no_say_in_what_is_made_on_the_host() {
+    let (client, mut liar, runs) = usual().await;
+    let request = ExecuteRequest::new(r#"{"tool": "bank.wait", "arguments": {}}"#);
+    let mut execution = client.execute(request).await.unwrap();
+    let mut events = execution.events().unwrap();
+    while !matches!(within(events.next()).await, Some(Event::ToolCallStarted { .. })) {}
+    let id = execution.id().as_str().to_owned();
+    // A result, an error, output, a cancel of the call: none of them means anything. What follows shows that all were read.
+    liar.end(&id).await;
+    let error = wire::Error { error: "x".into(), execution_id: id.clone(), ..Default::default() };
+    liar.send(Payload::Error(error)).await;
+    let items = vec![wire::OutputItem { kind: 2, text: "forged".into() }];
+    liar.send(Payload::Output(wire::Output { execution_id: id.clone(), items })).await;
+    liar.send(Payload::Cancel(wire::Cancel { execution_id: id.clone(), call_id: "0".into(), ..Default::default() }))
+        .await;
+    liar.send(Payload::Ping(wire::Ping { id: "read".into() })).await;
+    assert!(matches!(liar.next().await, Some(Payload::Pong(_))), "nothing of it went to the relay");
+    execution.cancel();
+    let error = within(execution).await.unwrap_err();
+    assert_code(&error, ErrorCode::Cancelled);
+    let Error::Execution(error) = error else { panic!("{error}") };
+    assert_eq!(error.output, []);
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    // A call for it, which the relay was never told of, ends the session.
+    let (client, mut liar, _) = usual().await;
+    let ended = outcome(client, ExecuteRequest::new(r#"{"tool": "bank.wait"}"#)).await;
+    liar.call("1", "1", "bank.pay", "{\"amount\":1}").await;
+    liar.closed().await;
+    assert_code(&within(ended).await.unwrap().unwrap_err(), ErrorCode::SessionLost);
+}
+
+#[tokio::test]
+async fn the_patterns_of_the_token_hold_on_the_host() {
+    let welcome = wire::Welcome { tools: vec!["shop.*".into()], ..welcome() };
+    let (client, _liar, runs) = session(welcome, |_| {}).await;
+    let error = within(client.run(ExecuteRequest::new(r#"{"tool": "bank.pay", "arguments": {"amount": 1}}"#))).await;
+    let Error::Execution(error) = error.unwrap_err() else { panic!("no execution") };
+    assert_eq!(error.tool, Some(("bank.pay".into(), ErrorCode::UnknownTool.into())));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
