@@ -61,6 +61,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// What a session begins with, and its messages to the relay.
+    fn new(host: Arc<Host>, knows_states: bool) -> (Arc<Self>, mpsc::Receiver<Payload>) {
+        let (outbound, queue) = mpsc::channel(MESSAGES);
+        let shared = Self {
+            host,
+            grants: Grants::default(),
+            key: random_key(),
+            ledger: Ledger::default(),
+            outbound,
+            renewal: Mutex::default(),
+            knows_states,
+            received: AtomicU64::new(1),
+        };
+        (Arc::new(shared), queue)
+    }
+
     /// Who waits for the answer to a renewal, once.
     pub(crate) fn take_renewal(&self) -> Option<oneshot::Sender<wire::Renewed>> {
         self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -76,21 +92,9 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
         Err(Error::Unreachable { url: config.url.clone(), error })
     })?;
-    let (outbound, queue) = mpsc::channel(MESSAGES);
-    let (ledger, renewal) = (Ledger::default(), Mutex::default());
     let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
-    let (knows_states, knows_changes) = (offers("call_state"), offers("tools_changed"));
-    let received = AtomicU64::new(1);
-    let shared = Arc::new(Shared {
-        host,
-        grants: Grants::default(),
-        key: random_key(),
-        ledger,
-        outbound,
-        renewal,
-        knows_states,
-        received,
-    });
+    let knows_changes = offers("tools_changed");
+    let (shared, queue) = Shared::new(host, offers("call_state"));
     let weak = Arc::downgrade(&shared);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -308,22 +312,7 @@ async fn read(mut stream: SplitStream<Socket>, shared: &WeakShared, heard: &Hear
 /// A session without a connection, and what it would send.
 #[cfg(any(feature = "bench", feature = "fuzzing"))]
 pub(crate) fn without_socket(host: Arc<Host>) -> (Arc<Shared>, mpsc::Receiver<Payload>) {
-    let (outbound, queue) = mpsc::channel(MESSAGES);
-    let (ledger, renewal) = (Ledger::default(), Mutex::default());
-    let received = AtomicU64::new(1);
-    (
-        Arc::new(Shared {
-            host,
-            grants: Grants::default(),
-            key: random_key(),
-            ledger,
-            outbound,
-            renewal,
-            knows_states: true,
-            received,
-        }),
-        queue,
-    )
+    Shared::new(host, true)
 }
 
 /// What one message means.

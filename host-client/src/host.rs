@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, wire};
+use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, TraceContext, wire};
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tower::{BoxError, Layer, Service};
@@ -22,7 +22,6 @@ use crate::executor::{self, ToolRequest, ToolService};
 use crate::ledger::{Budget, Ledger};
 use crate::policy::{Phase, Policy, Spending};
 use crate::registry::Tools;
-use relay_proto::TraceContext;
 
 /// Tools, and what every call of them is held against. Clients are connected with one, and may share it; where there is
 /// nothing but tools, `tools.into()` is one with the rules that hold by default.

@@ -6,12 +6,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{ErrorCode, ExecutionId, ToolName};
+use relay_proto::{ErrorCode, ExecutionId, ToolName, TraceContext};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::manifest::{Effect, Manifest, Mode};
-use relay_proto::TraceContext;
 
 /// What is known of a tool before it is called.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use relay_proto::{CallId, Code, ExecutionId, LimitOverrides};
+use relay_proto::{CallId, Code, ExecutionId, LimitOverrides, TraceContext};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -10,7 +10,6 @@ use super::arguments::RecordedArguments;
 use super::chain::Hash;
 use crate::client::Usage;
 use crate::manifest::Effect;
-use relay_proto::TraceContext;
 
 /// The longest text of a record that is neither code nor arguments, in bytes; what is longer is cut.
 pub(super) const MAX_TEXT_BYTES: usize = 1 << 10;
