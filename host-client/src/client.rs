@@ -26,6 +26,9 @@ use relay_proto::TraceContext;
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What code of a model has beside `mcp` where the relay offers it: models write these without being told.
+pub const MODEL_BINDINGS: [&str; 4] = ["console", "timers", "servers", "introspection"];
+
 /// The most bytes of a token that are looked at.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
@@ -102,6 +105,9 @@ pub struct ExecuteRequest {
     pub limits: LimitOverrides,
     /// What the code has beside `mcp`; `console` unless changed.
     pub bindings: Vec<String>,
+    /// Further bindings, of which it gets those that the relay offers: asking for others in [`bindings`](Self::bindings) is
+    /// an error.
+    pub bindings_if_offered: Vec<String>,
     /// What `read_input()` returns, with the binding `io`.
     pub input: String,
     /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
@@ -127,12 +133,19 @@ impl ExecuteRequest {
             code: code.into(),
             limits: LimitOverrides::default(),
             bindings: vec!["console".into()],
+            bindings_if_offered: Vec::new(),
             input: String::new(),
             tools: None,
             phase: None,
             approver: None,
             trace: None,
         }
+    }
+
+    /// Code that a model wrote: with the session's limits, and with those of [`MODEL_BINDINGS`] that the relay offers.
+    pub fn for_model(code: impl Into<String>) -> Self {
+        let bindings_if_offered = MODEL_BINDINGS.map(Into::into).into();
+        Self { bindings: Vec::new(), bindings_if_offered, ..Self::new(code) }
     }
 
     /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
@@ -182,6 +195,7 @@ impl ExecuteRequest {
     #[must_use]
     pub fn bindings<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.bindings = names.into_iter().map(Into::into).collect();
+        self.bindings_if_offered.clear();
         self
     }
 }
@@ -306,6 +320,10 @@ impl Client {
         &self.shared.host
     }
 
+    pub(crate) fn shared_host(&self) -> Arc<Host> {
+        Arc::clone(&self.shared.host)
+    }
+
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
         self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -342,6 +360,19 @@ impl Client {
             "UNAUTHENTICATED" => Err(Error::Unauthenticated),
             _ => Err(Error::Refused(renewed.error)),
         }
+    }
+
+    /// The bindings that an execution may ask for here.
+    pub fn offered(&self) -> &[String] {
+        &self.welcome.bindings
+    }
+
+    /// What an execution asks for: all that it needs, and what is offered of the rest.
+    fn bindings(&self, mut needed: Vec<String>, if_offered: Vec<String>) -> Vec<String> {
+        let offered = if_offered.into_iter().filter(|name| self.offered().contains(name) && !needed.contains(name));
+        let offered: Vec<_> = offered.collect();
+        needed.extend(offered);
+        needed
     }
 
     /// What the relay had to say about the token.
@@ -412,7 +443,7 @@ impl Client {
             code: code.as_ref().to_owned(),
             execution_id: context.id.as_str().to_owned(),
             limits: limits.to_wire(),
-            bindings: request.bindings,
+            bindings: self.bindings(request.bindings, request.bindings_if_offered),
             input: request.input,
             remote_tools: request.tools.unwrap_or_default(),
             traceparent: trace.to_string(),
