@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
-//! - [`client`]: connecting, executing, what came of it
+//! - [`client`]: connecting, executing, what came of it; [`lazy_client`]: connecting when it is needed
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
 //! - `dispatch`: what a tool call passes, read top to bottom
@@ -55,6 +55,7 @@ pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
 pub mod host;
+pub mod lazy_client;
 mod ledger;
 pub mod local;
 pub mod manifest;
@@ -84,6 +85,7 @@ pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use host::Host;
+pub use lazy_client::LazyClient;
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
 #[cfg(feature = "mcp")]

@@ -15,7 +15,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -31,6 +30,7 @@ use crate::catalogue::first_line;
 use crate::client::Client;
 use crate::error::Error;
 use crate::host::Host;
+use crate::lazy_client::LazyClient;
 
 use arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
 use report::refused;
@@ -50,15 +50,12 @@ const MAX_DESCRIPTION_BYTES: usize = 100_000;
 /// Of one change after another, the client is told once in this time.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
-
 /// An MCP server that runs code. One for each MCP session; its connection to the relay is made at the first code, and again
 /// when it was lost.
 #[derive(Clone)]
 pub struct CodeServer {
     host: Arc<Host>,
-    connect: Arc<Connect>,
-    client: Arc<tokio::sync::Mutex<Option<Client>>>,
+    client: LazyClient,
     /// What goes on beside the requests of the session, and ends with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
@@ -75,28 +72,14 @@ impl CodeServer {
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
-        let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        Self { host, connect, client: Arc::default(), tasks: Arc::default() }
+        let client = LazyClient::new(Arc::clone(&host), connect);
+        Self { host, client, tasks: Arc::default() }
     }
 
     /// The same server for another MCP session: it shares the host, and no approval of a session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self {
-            host: Arc::clone(&self.host),
-            connect: Arc::clone(&self.connect),
-            client: Arc::default(),
-            tasks: Arc::default(),
-        }
-    }
-
-    /// A client whose session goes on.
-    async fn client(&self) -> Result<Client, Error> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = client.as_ref().filter(|client| !client.is_over()) {
-            return Ok(client.clone());
-        }
-        Ok(client.insert((self.connect)(Arc::clone(&self.host)).await?).clone())
+        Self { host: Arc::clone(&self.host), client: self.client.separate(), tasks: Arc::default() }
     }
 
     fn search(&self, arguments: SearchArguments) -> CallToolResult {

@@ -50,7 +50,7 @@ impl CodeServer {
     }
 
     async fn run(&self, request: ExecuteRequest, progress: Progress) -> Result<Outcome, Error> {
-        let mut execution = self.client().await?.execute(request).await?;
+        let mut execution = self.client.get().await?.execute(request).await?;
         match execution.events() {
             Some(events) => beside(execution, progress.follow(events)).await,
             None => execution.await,
