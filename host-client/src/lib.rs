@@ -40,7 +40,9 @@
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
+pub mod agent;
 pub mod approval;
+mod arguments;
 pub mod audit;
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -68,6 +70,7 @@ pub mod openapi;
 pub mod policy;
 pub mod prompt;
 pub mod registry;
+mod report;
 mod schema;
 #[cfg(feature = "mcp")]
 pub mod serve_mcp;
@@ -79,6 +82,7 @@ pub mod tools;
 mod validate;
 mod visible;
 
+pub use agent::{Definition, ExecuteCode, Report};
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};

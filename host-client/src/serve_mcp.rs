@@ -3,12 +3,10 @@
 //! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are. Tool calls are
 //! told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
 
-mod arguments;
 mod elicit;
 mod execute;
 mod http;
 mod progress;
-mod report;
 
 use std::fmt;
 use std::future::Future;
@@ -26,19 +24,17 @@ use rmcp::{ErrorData, RoleServer};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::agent;
+use crate::arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
 use crate::catalogue::first_line;
 use crate::client::Client;
 use crate::error::Error;
 use crate::host::Host;
 use crate::lazy_client::LazyClient;
-
-use arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
-use report::refused;
+use crate::report::{self, refused};
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
 
-/// The most bytes of the overview of tools in a description.
-const OVERVIEW_BYTES: usize = 4_000;
 /// How many tools a search gives unless told otherwise, and at most.
 const FOUND: usize = 10;
 const MAX_FOUND: usize = 50;
@@ -136,13 +132,10 @@ impl CodeServer {
     }
 
     fn offered(&self) -> Vec<Tool> {
-        let overview = self.host.tools().overview(OVERVIEW_BYTES);
         let execute = format!(
-            "Runs JavaScript in a sandbox and returns its value. The code calls tools with \
-             `await mcp.call(\"server.tool\", args)`; it has no other access to anything: no files, no network, no imports. \
-             Do in one program what would be many tool calls: loop, filter, join, call independent tools together with \
-             Promise.all, and `return` only what is needed. A failed call throws an Error with `code`, which can be caught. \
-             search_tools and describe_tools say more about the tools; these are the ones that the code can call:\n{overview}"
+            "{} search_tools and describe_tools say more about the tools; these are the ones that the code can call:\n{}",
+            agent::EXECUTE_CODE,
+            self.host.tools().overview(agent::OVERVIEW_BYTES),
         );
         let result = Arc::new(report::schema().as_object().cloned().unwrap_or_default());
         let reads = |title: &str| ToolAnnotations::with_title(title).read_only(true).open_world(false);
@@ -212,13 +205,16 @@ impl ServerHandler for CodeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let result = match &*request.name {
-            "execute_code" => match parse(request) {
+        let name = &*request.name;
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let refused = |wrong| refused(wrong).into();
+        let result = match name {
+            "execute_code" => match parse(name, arguments) {
                 Ok(arguments) => self.execute(arguments, context).await,
                 Err(wrong) => refused(wrong),
             },
-            "search_tools" => parse(request).map_or_else(refused, |arguments| self.search(arguments)),
-            "describe_tools" => parse(request).map_or_else(refused, |arguments| self.describe(&arguments)),
+            "search_tools" => parse(name, arguments).map_or_else(refused, |arguments| self.search(arguments)),
+            "describe_tools" => parse(name, arguments).map_or_else(refused, |arguments| self.describe(&arguments)),
             _ => {
                 let text = "there is no such tool; there are: execute_code, search_tools, describe_tools";
                 return Err(ErrorData::invalid_params(text, None));

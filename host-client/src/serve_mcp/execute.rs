@@ -4,48 +4,40 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use relay_proto::{LimitName, LimitOverrides};
 use rmcp::RoleServer;
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 
 use super::CodeServer;
-use super::arguments::ExecuteArguments;
 use super::elicit;
 use super::progress::Progress;
-use super::report::{refused, report};
+use crate::arguments::ExecuteArguments;
 use crate::client::{ExecuteRequest, Outcome};
 use crate::error::Error;
+use crate::report::{Report, refused, report};
 
-/// The most bytes of JSON that code may return unless it asks for more: what it returns goes into a model's context.
-const RESULT_BYTES: u64 = 100_000;
 /// How long the last progress, or the withdrawal of a question, may hold up the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl CodeServer {
     pub(super) async fn execute(
         &self,
-        arguments: ExecuteArguments,
+        mut arguments: ExecuteArguments,
         context: RequestContext<RoleServer>,
     ) -> CallToolResult {
-        let ExecuteArguments { code, limits, intent } = arguments;
-        let mut request = ExecuteRequest::new(code);
-        request.limits = match LimitOverrides::try_from(&limits) {
-            Ok(limits) => limits,
-            Err(error) => return refused(format!("INVALID_INPUT: {error}")),
+        let request = match arguments.request() {
+            Ok(request) => request,
+            Err(wrong) => return refused(wrong).into(),
         };
-        if request.limits.get(LimitName::ResultBytes).is_none() {
-            request = request.limit(LimitName::ResultBytes, RESULT_BYTES);
-        }
         let (approver, questions) = elicit::approver();
         let running = self.run(request.approver(approver), Progress::new(&context));
         // Whoever cancels the request drops the execution, which cancels it. This task, which is the request's own, asks: so
         // the client knows what the question belongs to.
         let running = context.ct.run_until_cancelled(running);
-        match beside(running, questions.put_to(context.peer.clone(), intent)).await {
-            Some(outcome) => report(outcome),
+        match beside(running, questions.put_to(context.peer.clone(), arguments.intent)).await {
+            Some(outcome) => report(outcome).into(),
             // Nobody reads it.
-            None => refused("CANCELLED: the request was cancelled"),
+            None => refused("CANCELLED: the request was cancelled").into(),
         }
     }
 
@@ -55,6 +47,15 @@ impl CodeServer {
             Some(events) => beside(execution, progress.follow(events)).await,
             None => execution.await,
         }
+    }
+}
+
+impl From<Report> for CallToolResult {
+    fn from(report: Report) -> Self {
+        let content = [Some(report.text), report.notes].into_iter().flatten().map(ContentBlock::text).collect();
+        let mut result = if report.is_error { Self::error(content) } else { Self::success(content) };
+        result.structured_content = report.structured;
+        result
     }
 }
 

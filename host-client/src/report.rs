@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Outcome, Usage, Warning};
@@ -12,8 +11,22 @@ use crate::event::{OutputItem, OutputKind};
 /// The most bytes of output that are shown.
 const MAX_OUTPUT_BYTES: usize = 20_000;
 
+/// What a model reads of one call of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The value, as itself where it is a text and as JSON otherwise; or what went wrong and what to do about it.
+    pub text: String,
+    /// What was printed and noticed beside it, if anything.
+    pub notes: Option<String>,
+    /// The same as JSON: `result` or `error`, `output`, `warnings`, `usage`. Nothing where nothing was run.
+    pub structured: Option<Value>,
+    /// Whether it did not come to its end.
+    pub is_error: bool,
+}
+
 /// The shape of the structured content, whether the code came to its end or not.
-pub(super) fn schema() -> Value {
+#[cfg(feature = "mcp")]
+pub(crate) fn schema() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let count = |description: &str| json!({"type": "integer", "description": description});
     json!({
@@ -51,7 +64,7 @@ pub(super) fn schema() -> Value {
 }
 
 /// Structured content, and the text beside it.
-pub(super) fn report(outcome: Result<Outcome, Error>) -> CallToolResult {
+pub(crate) fn report(outcome: Result<Outcome, Error>) -> Report {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(Error::Execution(error)) => return failed(&error),
@@ -67,21 +80,21 @@ pub(super) fn report(outcome: Result<Outcome, Error>) -> CallToolResult {
     };
     let mut structured = Map::new();
     structured.insert("result".into(), value);
-    let mut result = CallToolResult::success(content(text, &outcome.output, &outcome.warnings));
-    result.structured_content = Some(with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage));
-    result
+    let notes = notes(&outcome.output, &outcome.warnings);
+    let structured = with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage);
+    Report { text, notes, structured: Some(structured), is_error: false }
 }
 
 /// What was asked for cannot be done; nothing was run.
-pub(super) fn refused(text: impl Into<String>) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(text)])
+pub(crate) fn refused(text: impl Into<String>) -> Report {
+    Report { text: text.into(), notes: None, structured: None, is_error: true }
 }
 
 fn garbled(error: &Error) -> ExecutionError {
     ExecutionError::new(relay_proto::ErrorCode::Internal, format!("the relay sent no JSON as the result: {error}"))
 }
 
-fn failed(error: &ExecutionError) -> CallToolResult {
+fn failed(error: &ExecutionError) -> Report {
     let fault = json!({
         "code": error.code.as_str(),
         "message": error.message,
@@ -97,9 +110,9 @@ fn failed(error: &ExecutionError) -> CallToolResult {
         fault.retain(|_, value| !value.is_null());
         structured.insert("error".into(), Value::Object(fault));
     }
-    let mut result = CallToolResult::error(content(error.to_string(), &error.output, &error.warnings));
-    result.structured_content = Some(with_notes(structured, &error.output, &error.warnings, &error.usage));
-    result
+    let structured = with_notes(structured, &error.output, &error.warnings, &error.usage);
+    let notes = notes(&error.output, &error.warnings);
+    Report { text: error.to_string(), notes, structured: Some(structured), is_error: true }
 }
 
 fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warnings: &[Warning], usage: &Usage) -> Value {
@@ -120,21 +133,17 @@ fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warning
     Value::Object(structured)
 }
 
-/// The value or the error; what was printed and noticed comes in a block of its own.
-fn content(text: String, output: &[OutputItem], warnings: &[Warning]) -> Vec<ContentBlock> {
-    let mut content = vec![ContentBlock::text(text)];
+/// What was printed and noticed.
+fn notes(output: &[OutputItem], warnings: &[Warning]) -> Option<String> {
     let mut notes = Vec::new();
     if !output.is_empty() {
         notes.push(format!("Output:\n{}", printed(output).trim_end_matches('\n')));
     }
     notes.extend(warnings.iter().map(|warning| format!("Warning: {}", warning.message)));
-    if !notes.is_empty() {
-        content.push(ContentBlock::text(notes.join("\n")));
-    }
-    content
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
-fn printed(output: &[OutputItem]) -> String {
+pub(crate) fn printed(output: &[OutputItem]) -> String {
     let mut text = String::new();
     for item in output {
         text.push_str(&item.text);
