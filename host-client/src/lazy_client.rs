@@ -66,6 +66,11 @@ impl LazyClient {
         Self { host, connect: Arc::clone(&self.connect), client: Arc::default() }
     }
 
+    /// The client that there is, if there is one.
+    pub(crate) fn peek(&self) -> Option<Client> {
+        self.client.try_lock().ok()?.clone()
+    }
+
     /// A client whose session goes on; it is connected if need be.
     ///
     /// # Errors

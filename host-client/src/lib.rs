@@ -35,7 +35,9 @@
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
 //! - [`catalogue`]: finding tools among many
-//! - [`serve_mcp`]: running code as an MCP server
+//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `arguments`, `report`:
+//!   what its model writes and reads
+//! - [`programmatic`]: from a user's request to a result, by a model that writes the code
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -68,6 +70,7 @@ mod net;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod policy;
+pub mod programmatic;
 pub mod prompt;
 pub mod registry;
 mod report;
@@ -99,6 +102,7 @@ pub use net::{InvalidAccess, RemoteAccess};
 #[cfg(feature = "openapi")]
 pub use openapi::OpenApi;
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
+pub use programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};
