@@ -27,6 +27,7 @@ pub(crate) struct ExecuteArguments {
     #[schemars(schema_with = "limits")]
     pub(crate) limits: BTreeMap<String, u64>,
     /// What the code is for, in one sentence. It is shown to the person who is asked for an approval.
+    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "an agent loop asks its person by itself"))]
     pub(crate) intent: Option<String>,
 }
 

@@ -37,7 +37,8 @@
 //! - [`catalogue`]: finding tools among many
 //! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `arguments`, `report`:
 //!   what its model writes and reads
-//! - [`programmatic`]: from a user's request to a result, by a model that writes the code
+//! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the
+//!   same as a tool of another agent, for the files of a folder
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
@@ -74,6 +75,8 @@ pub mod programmatic;
 pub mod prompt;
 pub mod registry;
 mod report;
+#[cfg(feature = "sets")]
+pub mod sandbox_execute;
 mod schema;
 #[cfg(feature = "mcp")]
 pub mod serve_mcp;
@@ -105,4 +108,6 @@ pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
+#[cfg(feature = "sets")]
+pub use sandbox_execute::SandboxExecute;
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};

@@ -71,9 +71,11 @@ fn make_strict(schema: &mut Value) {
     for inner in ["items", "additionalProperties"] {
         schema.get_mut(inner).into_iter().for_each(make_strict);
     }
-    for inner in ["anyOf", "oneOf"] {
-        schema.get_mut(inner).and_then(Value::as_array_mut).into_iter().flatten().for_each(make_strict);
+    // It knows no other.
+    if let Some(of) = schema.remove("oneOf") {
+        schema.insert("anyOf".into(), of);
     }
+    schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten().for_each(make_strict);
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for (name, property) in properties.iter_mut() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relay_proto::{Code, ErrorCode, LimitName};
+use relay_proto::{ErrorCode, LimitName, LimitOverrides};
 
 use super::answer::{Attempt, Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError, TotalUsage};
 use super::model::{Message, ModelError, ModelReply, ModelRequest};
@@ -22,6 +22,21 @@ const MOST_CHANGES: usize = 50;
 const UNKNOWN: &str = "tools that were not seen";
 /// How long the events of an execution that has ended are waited for. They are there.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// What another program would not mend.
+const FINAL: [ErrorCode; 11] = [
+    ErrorCode::Cancelled,
+    ErrorCode::Overloaded,
+    ErrorCode::WorkerLost,
+    ErrorCode::SessionLost,
+    ErrorCode::Unauthenticated,
+    ErrorCode::PermissionDenied,
+    ErrorCode::ProtocolError,
+    ErrorCode::Internal,
+    ErrorCode::ApprovalDenied,
+    ErrorCode::ApprovalTimeout,
+    ErrorCode::OutcomeUnknown,
+];
 
 pub(super) struct Run<'a> {
     programmatic: &'a Programmatic,
@@ -153,7 +168,7 @@ impl<'a> Run<'a> {
     }
 
     /// The limits of the next program: the calls are what the ones before have left.
-    fn limits(&self, client: &Client) -> relay_proto::LimitOverrides {
+    fn limits(&self, client: &Client) -> LimitOverrides {
         let mut limits = self.programmatic.config.limits.clone();
         let used: u64 =
             self.attempts.iter().filter_map(|attempt| attempt.execution).map(|usage| usage.tool_calls).sum();
@@ -237,22 +252,6 @@ fn note(changes: &mut Vec<String>, tool: &str) {
 
 /// Whether another program may fare better. What the relay, the session or a person ended is not the program's fault.
 fn is_of_the_code(error: &ExecutionError) -> bool {
-    let is_final = |code: &Code| {
-        [
-            ErrorCode::Cancelled,
-            ErrorCode::Overloaded,
-            ErrorCode::WorkerLost,
-            ErrorCode::SessionLost,
-            ErrorCode::Unauthenticated,
-            ErrorCode::PermissionDenied,
-            ErrorCode::ProtocolError,
-            ErrorCode::Internal,
-            ErrorCode::ApprovalDenied,
-            ErrorCode::ApprovalTimeout,
-            ErrorCode::OutcomeUnknown,
-        ]
-        .into_iter()
-        .any(|known| *code == Code::from(known))
-    };
-    !is_final(&error.code) && !error.tool.as_ref().is_some_and(|(_, code)| is_final(code))
+    let of_the_tool = error.tool.as_ref().map(|(_, code)| code);
+    !std::iter::once(&error.code).chain(of_the_tool).any(|code| FINAL.iter().any(|known| code == known))
 }

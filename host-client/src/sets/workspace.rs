@@ -154,6 +154,11 @@ impl WorkspaceSet {
     }
 }
 
+/// A path as the workspace spells it, such as `src/a` for `./src//a`; nothing if it is none.
+pub(crate) fn spelled(path: &str) -> Option<String> {
+    path::RelPath::parse(path).ok().map(|path| path.as_str().to_owned())
+}
+
 fn refuse(path: &Path, reason: String) -> Error {
     Error::ToolSet { set: format!("the workspace {}", path.display()), reason }
 }

@@ -5,6 +5,8 @@ mod conversation;
 mod faults;
 mod repair;
 
+#[cfg(feature = "sets")]
+mod sandbox;
 mod tool;
 
 use std::collections::VecDeque;
