@@ -36,7 +36,7 @@ use crate::client::MODEL_BINDINGS;
 use crate::lazy_client::LazyClient;
 
 pub use answer::{Attempt, Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError, TotalUsage};
-pub use model::{BoxError, Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
+pub use model::{BoxError, CallbackModel, Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
 pub use request::{ProgrammaticRequest, Step};
 #[cfg(feature = "rig")]
 pub use rig::RigModel;

@@ -1,5 +1,8 @@
 //! What a model is asked, and what it answers.
 
+use std::fmt;
+use std::future::Future;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +14,38 @@ pub trait Model: Send + Sync + 'static {
     /// # Errors
     /// There is none.
     async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError>;
+}
+
+/// A model that asks a function, such as one around a client of the application's own.
+#[derive(Clone, Copy)]
+pub struct CallbackModel<F>(F);
+
+impl<F> CallbackModel<F> {
+    /// `function` gives the next message.
+    pub fn new<Fut>(function: F) -> Self
+    where
+        F: Fn(ModelRequest) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<ModelReply, ModelError>> + Send,
+    {
+        Self(function)
+    }
+}
+
+impl<F> fmt::Debug for CallbackModel<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CallbackModel")
+    }
+}
+
+#[async_trait]
+impl<F, Fut> Model for CallbackModel<F>
+where
+    F: Fn(ModelRequest) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ModelReply, ModelError>> + Send,
+{
+    async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError> {
+        (self.0)(request).await
+    }
 }
 
 /// A conversation that is to be continued.
