@@ -21,7 +21,7 @@ const MAX_NAME: usize = 50;
 /// The tools that were asked for.
 enum Shown {
     /// The one that has this name.
-    One(ToolSpec),
+    One(Box<ToolSpec>),
     Many(Vec<ToolSpec>),
 }
 
@@ -44,7 +44,7 @@ fn find(tools: &Tools, words: &str) -> Shown {
         return Shown::Many(tools.specs());
     }
     if let Some(spec) = tools.spec(words) {
-        return Shown::One(spec);
+        return Shown::One(Box::new(spec));
     }
     let is_of_server = |spec: &ToolSpec| spec.name.strip_prefix(words).is_some_and(|rest| rest.starts_with('.'));
     let of_server: Vec<_> = tools.specs().into_iter().filter(is_of_server).collect();
