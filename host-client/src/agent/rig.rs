@@ -3,7 +3,7 @@
 use rig_core::tool::{PortableTool, ToolExecutionError};
 use serde_json::Value;
 
-use super::{Definition, ExecuteCode, Report};
+use super::{ExecuteCode, Report};
 
 /// A call that did not come to its end, in words for the model.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -19,6 +19,12 @@ fn result(report: Report) -> Result<String, ToolFailed> {
     if report.is_error { Err(ToolFailed(text)) } else { Ok(text) }
 }
 
+/// Left to itself, rig tells the model no more than that it failed.
+fn told(error: ToolFailed) -> ToolExecutionError {
+    let feedback = error.to_string();
+    ToolExecutionError::from_error(error).with_model_feedback(feedback)
+}
+
 impl PortableTool for ExecuteCode {
     const NAME: &'static str = Self::NAME;
     type Args = Value;
@@ -30,14 +36,35 @@ impl PortableTool for ExecuteCode {
     }
 
     fn parameters(&self) -> Value {
-        let Definition { parameters, .. } = self.definition();
-        parameters
+        self.definition().parameters
     }
 
     fn map_error(&self, error: ToolFailed) -> ToolExecutionError {
-        // Left to itself, rig tells the model no more than that it failed.
-        let feedback = error.to_string();
-        ToolExecutionError::from_error(error).with_model_feedback(feedback)
+        told(error)
+    }
+
+    async fn call(&self, arguments: Value) -> Result<String, ToolFailed> {
+        result(Self::call(self, arguments).await)
+    }
+}
+
+#[cfg(feature = "sets")]
+impl PortableTool for crate::sandbox_execute::SandboxExecute {
+    const NAME: &'static str = Self::NAME;
+    type Args = Value;
+    type Output = String;
+    type Error = ToolFailed;
+
+    fn description(&self) -> String {
+        self.definition().description
+    }
+
+    fn parameters(&self) -> Value {
+        self.definition().parameters
+    }
+
+    fn map_error(&self, error: ToolFailed) -> ToolExecutionError {
+        told(error)
     }
 
     async fn call(&self, arguments: Value) -> Result<String, ToolFailed> {

@@ -28,7 +28,7 @@ pub struct ProgrammaticAnswer {
 }
 
 /// One program, or what the model answered in the place of one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Attempt {
     /// What the model answered.
     pub reply: String,
@@ -109,7 +109,7 @@ impl fmt::Display for NotRepaired {
 }
 
 /// A request that gave no result, and what was tried.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failed {
     /// Why the last attempt gave none.
     pub error: ProgrammaticError,
@@ -126,26 +126,17 @@ pub struct Failed {
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.error, self.not_repaired)
+        match &self.not_repaired {
+            // The error says so itself.
+            NotRepaired::NotTheCode => self.error.fmt(f),
+            reason => write!(f, "{}\n{reason}", self.error),
+        }
     }
 }
 
 impl std::error::Error for Failed {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
-    }
-}
-
-impl Clone for Attempt {
-    fn clone(&self) -> Self {
-        Self {
-            reply: self.reply.clone(),
-            code: self.code.clone(),
-            model: self.model,
-            execution: self.execution,
-            changes: self.changes.clone(),
-            error: self.error.clone(),
-        }
     }
 }
 

@@ -62,24 +62,21 @@ impl<'a> Run<'a> {
             // Who fails first ends both: nobody waits for a model where there is no relay.
             let (reply, client) = match tokio::try_join!(self.ask(), self.connect()) {
                 Ok(both) => both,
-                Err(error) => return Err(self.failed(error, NotRepaired::NotTheCode)),
+                Err(error) => {
+                    self.tell_failure(self.attempts.len() + 1, &error);
+                    return Err(self.failed(error, NotRepaired::NotTheCode));
+                }
             };
             let error = match self.attempt(reply, &client).await {
                 Ok((code, outcome)) => return Ok(self.answered(code, outcome)),
                 Err(error) => error,
             };
-            let (attempt, changes) = match self.attempts.last_mut() {
-                Some(last) => {
-                    last.error = Some(error.clone());
-                    (self.attempts.len(), self.attempts.iter().flat_map(|it| it.changes.clone()).collect::<Vec<_>>())
-                }
-                None => (0, Vec::new()),
-            };
-            let code = match &error {
-                ProgrammaticError::Execution(error) => Some(error.code.clone()),
-                _ => None,
-            };
-            self.tell(Step::Failed { attempt, code, message: error.to_string() });
+            if let Some(last) = self.attempts.last_mut() {
+                last.error = Some(error.clone());
+            }
+            let attempt = self.attempts.len();
+            let changes: Vec<_> = self.attempts.iter().flat_map(|attempt| attempt.changes.clone()).collect();
+            self.tell_failure(attempt, &error);
             self.messages.push(Message::user(teach::failure(&error)));
             if let Err(reason) = self.may_repair(&error, &changes) {
                 return Err(self.failed(error, reason));
@@ -95,6 +92,14 @@ impl<'a> Run<'a> {
         if let Some(watcher) = &self.request.watcher {
             watcher(step);
         }
+    }
+
+    fn tell_failure(&self, attempt: usize, error: &ProgrammaticError) {
+        let code = match error {
+            ProgrammaticError::Execution(error) => Some(error.code.clone()),
+            _ => None,
+        };
+        self.tell(Step::Failed { attempt, code, message: error.to_string() });
     }
 
     async fn connect(&self) -> Result<Client, ProgrammaticError> {

@@ -59,9 +59,10 @@ async fn a_reply_that_is_too_long_is_not_run() {
 async fn a_model_that_never_answers_is_given_up() {
     let (scene, model) = (Scene::new().await, Scripted::default());
     let config = ProgrammaticConfig { model_timeout: Duration::from_millis(50), ..ProgrammaticConfig::default() };
-    let failed =
-        within(scene.programmatic(&model).config(config).run(ProgrammaticRequest::new("go"))).await.unwrap_err();
-    assert_eq!(failed.to_string().lines().next(), Some("the model did not answer within 0.05 s"));
+    let (request, steps) = watched(ProgrammaticRequest::new("go"));
+    let failed = within(scene.programmatic(&model).config(config).run(request)).await.unwrap_err();
+    assert_eq!(failed.to_string(), "the model did not answer within 0.05 s");
+    assert_eq!(*steps.lock().unwrap(), ["asked 1", "failed 1 -"]);
 }
 
 #[tokio::test]

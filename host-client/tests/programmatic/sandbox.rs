@@ -269,3 +269,18 @@ async fn the_definition_names_what_it_takes() {
         assert!(text.contains(name), "{name}");
     }
 }
+
+#[cfg(feature = "rig")]
+#[tokio::test]
+async fn an_agent_of_rig_has_it_as_its_tool() {
+    use rig_core::tool::{PortableTool, Tool, ToolContext, tool_definition};
+    let sandbox = Sandbox::new().await;
+    let tool = sandbox.tool(&Scripted::new(["return 'found'"]));
+    assert_eq!(tool_definition(&tool).name, "sandbox_execute");
+    let input = json!({"objective": "look", "phase": "discover"});
+    let output: String = Tool::call(&tool, &mut ToolContext::default(), input).await.unwrap();
+    assert!(output.contains("\"summary\":\"found\""), "{output}");
+    let failed = PortableTool::call(&tool, json!({})).await.unwrap_err();
+    let told = PortableTool::map_error(&tool, failed);
+    assert!(told.model_feedback().unwrap().contains("INVALID_INPUT"), "{told:?}");
+}
