@@ -13,41 +13,33 @@ use serde_json::{Map, Value};
 use crate::client::ExecuteRequest;
 use crate::validate::Schema;
 
-/// The most bytes of JSON that code may return unless it asks for more: what it returns goes into a model's context.
-const RESULT_BYTES: u64 = 100_000;
-
 /// What `execute_code` takes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExecuteArguments {
     /// JavaScript or TypeScript: statements with `return`, an expression, a function, or a module with `export default`.
     pub(crate) code: String,
-    /// Limits to lower, or, for result_bytes (100000 unless said), to raise. The units are in the names.
+    /// Limits to lower. The units are in the names.
     #[serde(default)]
     #[schemars(schema_with = "limits")]
     pub(crate) limits: BTreeMap<String, u64>,
-    /// What the code is for, in one sentence. It is shown to the person who is asked for an approval.
-    #[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "an agent loop asks its person by itself"))]
+    /// What the code is for, in one sentence. A person who is asked for an approval reads it, and of a long result the parts
+    /// are shown that have to do with it.
     pub(crate) intent: Option<String>,
 }
 
 impl ExecuteArguments {
-    /// The code with its limits.
+    /// The code with its limits, and what it is for.
     ///
     /// # Errors
     /// A limit is none, or is out of its bounds; in words for the model.
-    pub(crate) fn request(&mut self) -> Result<ExecuteRequest, String> {
-        let mut request = ExecuteRequest::for_model(std::mem::take(&mut self.code));
-        request.limits = LimitOverrides::try_from(&self.limits).map_err(|error| format!("INVALID_INPUT: {error}"))?;
-        if request.limits.get(LimitName::ResultBytes).is_none() {
-            request = request.limit(LimitName::ResultBytes, RESULT_BYTES);
-        }
-        Ok(request)
+    pub(crate) fn into_request(self) -> Result<(ExecuteRequest, Option<String>), String> {
+        let limits = LimitOverrides::try_from(&self.limits).map_err(|error| format!("INVALID_INPUT: {error}"))?;
+        Ok((ExecuteRequest { limits, ..ExecuteRequest::for_model(self.code) }, self.intent))
     }
 }
 
 /// What `search_tools` takes.
-#[cfg(feature = "mcp")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchArguments {
@@ -58,12 +50,27 @@ pub(crate) struct SearchArguments {
 }
 
 /// What `describe_tools` takes.
-#[cfg(feature = "mcp")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DescribeArguments {
-    /// Full names, such as `github.list_issues`; the first 20 are described.
+    /// Full names, such as `github.list_issues`, or a tool's own where only one server has it; the first 20 are described.
     pub(crate) names: Vec<String>,
+}
+
+/// What `read_output` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadArguments {
+    /// The handle that came with the result.
+    pub(crate) handle: String,
+    /// Which part of the value, such as `results.items[3].name` or `/results/items/3`; all of it unless said.
+    #[serde(default)]
+    pub(crate) path: String,
+    /// The first item, member or character to give, from 0.
+    #[serde(default)]
+    pub(crate) offset: usize,
+    /// How many to give at most; as many as fit on a page unless said.
+    pub(crate) limit: Option<usize>,
 }
 
 fn limits(_: &mut SchemaGenerator) -> schemars::Schema {

@@ -1,5 +1,6 @@
 //! Connecting to a relay, running code there, and what came of it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -21,6 +22,7 @@ use crate::event::{Event, EventStream, OutputItem, Path};
 use crate::host::{ExecutionContext, Host, new_trace};
 use crate::ledger::{Budget, Ended};
 use crate::policy::{Phase, Spending};
+use crate::short_path::{self, OwnCall};
 use relay_proto::TraceContext;
 
 /// What a relay may take on top of the limits before an execution is given up.
@@ -41,7 +43,7 @@ fn subject(token: &str) -> Option<String> {
 }
 
 /// The limits that this version knows.
-fn known_limits(limits: &std::collections::BTreeMap<String, u64>) -> LimitOverrides {
+fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
     let mut known = LimitOverrides::default();
     for (name, value) in limits {
         if let Ok(name) = name.parse() {
@@ -118,6 +120,14 @@ pub struct ExecuteRequest {
     pub approver: Option<Arc<dyn Approver>>,
     /// The trace and the span that the execution belongs to; without, a new trace.
     pub trace: Option<TraceContext>,
+    /// What `Math.random` begins with; without, it is fresh.
+    pub seed: Option<u64>,
+    /// The time that the code begins at, in ms since 1970; without, it is now.
+    pub now_ms: Option<i64>,
+    /// Whether what is no more than one tool call may be made on this host, without a sandbox.
+    pub short_paths: bool,
+    /// Functions of our own that run beside the code, by the name after `local.`.
+    pub local_tools: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for ExecuteRequest {
@@ -139,6 +149,10 @@ impl ExecuteRequest {
             phase: None,
             approver: None,
             trace: None,
+            seed: None,
+            now_ms: None,
+            local_tools: BTreeMap::new(),
+            short_paths: true,
         }
     }
 
@@ -146,6 +160,32 @@ impl ExecuteRequest {
     pub fn for_model(code: impl Into<String>) -> Self {
         let bindings_if_offered = MODEL_BINDINGS.map(Into::into).into();
         Self { bindings: Vec::new(), bindings_if_offered, ..Self::new(code) }
+    }
+
+    /// Runs the code in the sandbox in any case. Without, what is no more than one tool call is made on this host: the outcome
+    /// is the same.
+    #[must_use]
+    pub fn always_in_sandbox(mut self) -> Self {
+        self.short_paths = false;
+        self
+    }
+
+    /// Makes the outcome the same whenever the same code gets the same tool results: `Math.random` begins with `seed`, and the
+    /// clock with `now_ms`, in ms since 1970. That clock stands still but for timers, which take no time, and results come to
+    /// the code in the order of its calls.
+    #[must_use]
+    pub fn repeatable(mut self, seed: u64, now_ms: i64) -> Self {
+        (self.seed, self.now_ms) = (Some(seed), Some(now_ms));
+        self
+    }
+
+    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a way to us and back. It is
+    /// JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes no policy, no
+    /// schema and no audit.
+    #[must_use]
+    pub fn local_tool(mut self, name: impl Into<String>, source: impl Into<String>) -> Self {
+        self.local_tools.insert(name.into(), source.into());
+        self
     }
 
     /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
@@ -196,6 +236,16 @@ impl ExecuteRequest {
     pub fn bindings<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.bindings = names.into_iter().map(Into::into).collect();
         self.bindings_if_offered.clear();
+        self
+    }
+
+    /// With those bindings in [`bindings`](Self::bindings) that it wants if they are offered, and that are.
+    fn with_offered(mut self, offered: &[String]) -> Self {
+        for name in std::mem::take(&mut self.bindings_if_offered) {
+            if offered.contains(&name) && !self.bindings.contains(&name) {
+                self.bindings.push(name);
+            }
+        }
         self
     }
 }
@@ -284,11 +334,27 @@ impl Outcome {
 pub struct Client {
     shared: Arc<Shared>,
     welcome: Arc<wire::Welcome>,
-    /// What an execution may use here unless it asks for less; a renewal can change it.
-    limits: Arc<RwLock<LimitOverrides>>,
+    /// What the token allows; a renewal can change it.
+    granted: Arc<RwLock<Granted>>,
     queue_timeout: Duration,
     /// Who we are, as the token says.
     subject: Arc<str>,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone)]
+struct Granted {
+    /// What an execution may use unless it asks for less.
+    limits: LimitOverrides,
+    /// The tools that exist for it.
+    tools: ToolPatterns,
+}
+
+impl Granted {
+    fn new(limits: &BTreeMap<String, u64>, tools: &[String]) -> Self {
+        let tools = ToolPatterns::new((!tools.is_empty()).then(|| tools.to_vec()));
+        Self { limits: known_limits(limits), tools }
+    }
 }
 
 impl std::fmt::Debug for Client {
@@ -306,8 +372,8 @@ impl Client {
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
         let (shared, welcome) = connection::connect(&config, host.into()).await?;
         let subject = subject(&config.token).unwrap_or_else(|| "unknown".into()).into();
-        let limits = Arc::new(RwLock::new(known_limits(&welcome.limits)));
-        Ok(Self { shared, welcome: Arc::new(welcome), limits, queue_timeout: config.queue_timeout, subject })
+        let granted = Arc::new(RwLock::new(Granted::new(&welcome.limits, &welcome.tools)));
+        Ok(Self { shared, welcome: Arc::new(welcome), granted, queue_timeout: config.queue_timeout, subject })
     }
 
     /// Whether the session has ended, so that nothing can be run in it any more.
@@ -326,7 +392,11 @@ impl Client {
 
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
-        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.granted().limits
+    }
+
+    fn granted(&self) -> Granted {
+        self.granted.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Goes on in the same session with a newer token of the same subject. What that token allows holds for executions from
@@ -354,7 +424,8 @@ impl Client {
         let renewed = answer.await.map_err(|_| over())?;
         match renewed.code.as_str() {
             "" => {
-                *self.limits.write().unwrap_or_else(PoisonError::into_inner) = known_limits(&renewed.limits);
+                *self.granted.write().unwrap_or_else(PoisonError::into_inner) =
+                    Granted::new(&renewed.limits, &renewed.tools);
                 Ok(Duration::from_millis(renewed.expires_in_ms))
             }
             "UNAUTHENTICATED" => Err(Error::Unauthenticated),
@@ -365,14 +436,6 @@ impl Client {
     /// The bindings that an execution may ask for here.
     pub fn offered(&self) -> &[String] {
         &self.welcome.bindings
-    }
-
-    /// What an execution asks for: all that it needs, and what is offered of the rest.
-    fn bindings(&self, mut needed: Vec<String>, if_offered: Vec<String>) -> Vec<String> {
-        let offered = if_offered.into_iter().filter(|name| self.offered().contains(name) && !needed.contains(name));
-        let offered: Vec<_> = offered.collect();
-        needed.extend(offered);
-        needed
     }
 
     /// What the relay had to say about the token.
@@ -393,12 +456,18 @@ impl Client {
     /// # Errors
     /// The session is over.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
-        let (budget, within) = self.budget(&request);
+        // Which path it takes depends on what it has.
+        let request = request.with_offered(self.offered());
+        let session = self.granted();
+        let (budget, within) = self.budget(&request, &session);
+        let own_call = self.own_call(&request, &budget);
         let code: Arc<str> = request.code.into();
         let trace = request.trace.unwrap_or_else(new_trace);
         let policy = &self.shared.host.policy;
-        let limits = self.limits();
+        let limits = session.limits;
+        let (tools, result_bytes) = (budget.tools.clone(), budget.result_bytes);
         let context = |id: ExecutionId, events| ExecutionContext {
+            tools,
             span: tracing::info_span!(
                 "execute_code",
                 gen_ai.operation.name = "execute_tool",
@@ -431,23 +500,30 @@ impl Client {
         };
         let context = &execution.context;
         self.shared.host.record(context, &self.subject, &self.shared.key, &request.limits)?;
-        self.shared.ledger.start(&context.id);
         context.tell(Event::CodeReceived { bytes: code.len() });
+        if let Some(call) = own_call {
+            context.tell(Event::PathChosen(Path::Host));
+            context.tell(Event::Started);
+            short_path::start(&self.shared, context, call);
+            return Ok(execution);
+        }
+        self.shared.ledger.start(&context.id);
         context.tell(Event::PathChosen(Path::Relay));
         let mut limits = request.limits;
-        if let Some(most) = policy.budget.bytes_returned {
-            limits
-                .set(LimitName::ResultBytes, limits.get(LimitName::ResultBytes).map_or(most, |asked| asked.min(most)));
+        if policy.budget.bytes_returned.is_some() {
+            limits.set(LimitName::ResultBytes, result_bytes);
         }
         let execute = wire::Execute {
             code: code.as_ref().to_owned(),
             execution_id: context.id.as_str().to_owned(),
             limits: limits.to_wire(),
-            bindings: self.bindings(request.bindings, request.bindings_if_offered),
+            bindings: request.bindings,
             input: request.input,
             remote_tools: request.tools.unwrap_or_default(),
             traceparent: trace.to_string(),
-            ..wire::Execute::default()
+            local_tools: request.local_tools,
+            seed: request.seed,
+            now_ms: request.now_ms,
         };
         let message = Payload::Execute(execute);
         let size = frame::payload_len(&message);
@@ -466,11 +542,10 @@ impl Client {
 
     /// What the relay may call in an execution with these limits: we count it too, and take its word only for less than
     /// the maxima.
-    fn budget(&self, request: &ExecuteRequest) -> (Budget, Duration) {
-        let session = self.limits();
-        let granted = |name: LimitName| granted(&session, &request.limits, name);
+    fn budget(&self, request: &ExecuteRequest, session: &Granted) -> (Budget, Duration) {
+        let granted = |name: LimitName| granted(&session.limits, &request.limits, name);
         let budget = Budget {
-            tools: ToolPatterns::new(request.tools.clone()),
+            tools: ToolPatterns::new(request.tools.clone()).and(&session.tools),
             arguments_bytes: granted(LimitName::ArgumentsBytes),
             tool_calls: granted(LimitName::ToolCalls),
             result_bytes: granted(LimitName::ResultBytes)
@@ -479,6 +554,22 @@ impl Client {
         };
         let wall = Duration::from_millis(granted(LimitName::WallMs));
         (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
+    }
+}
+
+impl Client {
+    /// The call that a request is, if it can be made here.
+    fn own_call(&self, request: &ExecuteRequest, budget: &Budget) -> Option<OwnCall> {
+        if !request.short_paths {
+            return None;
+        }
+        let session = self.limits();
+        let limit = |name| match name {
+            LimitName::ResultBytes => budget.result_bytes,
+            name => granted(&session, &request.limits, name),
+        };
+        let (tools, offered) = (self.shared.host.tools(), self.offered());
+        short_path::find(request, &short_path::Granted { tools, patterns: &budget.tools, offered, limit: &limit })
     }
 }
 

@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
 use crate::approval::Grants;
 use crate::client::ClientConfig;
-use crate::dispatch;
+use crate::dispatch::{self, Caller};
 use crate::error::{Error, ExecutionError};
 use crate::host::{Host, random_key};
 use crate::ledger::{Ledger, Refused};
@@ -48,7 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 pub(crate) struct Shared {
     pub(crate) host: Arc<Host>,
     /// What was approved for the whole session.
-    grants: Grants,
+    pub(crate) grants: Grants,
     /// What the session is told apart by in the audit: not by a word of the relay.
     pub(crate) key: String,
     pub(crate) ledger: Ledger,
@@ -349,21 +349,31 @@ pub(crate) fn handle(shared: &Arc<Shared>, message: wire::Message) -> Result<(),
         Payload::ToolCall(call) => start_call(shared, call),
         Payload::Result(mut result) => {
             let id = execution(std::mem::take(&mut result.execution_id))?;
-            shared.ledger.end(&id, Ok(result));
+            if shared.ledger.is_relays(&id) {
+                shared.ledger.end(&id, Ok(result));
+            }
             Ok(())
         }
         Payload::Error(mut error) => {
             let id = execution(std::mem::take(&mut error.execution_id))?;
-            shared.ledger.end(&id, Err(ExecutionError::from(error)));
+            if shared.ledger.is_relays(&id) {
+                shared.ledger.end(&id, Err(ExecutionError::from(error)));
+            }
             Ok(())
         }
         Payload::Output(output) => {
-            shared.ledger.output(&execution(output.execution_id)?, output.items);
+            let id = execution(output.execution_id)?;
+            if shared.ledger.is_relays(&id) {
+                shared.ledger.output(&id, output.items);
+            }
             Ok(())
         }
         Payload::Cancel(cancel) => {
             let id = relay_proto::CallId::try_from(cancel.call_id.as_str()).map_err(|error| error.to_string())?;
-            shared.ledger.cancel_call(id, &execution(cancel.execution_id)?);
+            let execution = execution(cancel.execution_id)?;
+            if shared.ledger.is_relays(&execution) {
+                shared.ledger.cancel_call(id, &execution);
+            }
             Ok(())
         }
         Payload::Ping(wire::Ping { id }) => {
@@ -405,9 +415,12 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
     let task = {
         let (shared, execution) = (Arc::clone(shared), execution.clone());
         tokio::spawn(async move {
-            let states = shared.knows_states.then_some(&shared.outbound);
+            let caller = match shared.knows_states {
+                true => Caller::Relay(&shared.outbound),
+                false => Caller::UnawareRelay,
+            };
             if let Some(answer) =
-                dispatch::dispatch(&shared.host, &shared.grants, &shared.ledger, permit, call, states).await
+                dispatch::dispatch(&shared.host, &shared.grants, &shared.ledger, permit, call, caller).await
             {
                 // Nobody is left to hear it when this fails.
                 let _ = shared.outbound.send(Payload::ToolResult(answer)).await;

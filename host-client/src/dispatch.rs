@@ -23,6 +23,7 @@ use crate::call::{CallRecord, End, Unrecorded};
 use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
+use crate::introspect;
 use crate::ledger::{Ledger, LedgerPermit, Refused};
 use crate::manifest::{Effect, Overflow};
 use crate::policy::Decision;
@@ -91,8 +92,18 @@ struct Dispatch<'a> {
     call: &'a CallRecord,
     message: &'a wire::ToolCall,
     arrived: Instant,
-    /// Where the call's state is told; nothing where nobody would understand.
-    states: Option<&'a mpsc::Sender<Payload>>,
+    caller: Caller<'a>,
+}
+
+/// Who made a call, and what it has to be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Caller<'a> {
+    /// Code at a relay, which is told the call's state so that its clocks stop while a person thinks.
+    Relay(&'a mpsc::Sender<Payload>),
+    /// Code at a relay that knows nothing of states: its clocks run.
+    UnawareRelay,
+    /// This host.
+    Host,
 }
 
 /// Takes a call through all its steps. Gives the answer, unless nobody waits for it any more.
@@ -102,12 +113,12 @@ pub(crate) async fn dispatch(
     ledger: &Ledger,
     permit: LedgerPermit,
     message: wire::ToolCall,
-    states: Option<&mpsc::Sender<Payload>>,
+    caller: Caller<'_>,
 ) -> Option<wire::ToolResult> {
     let call = &*permit.call;
     let (id, arguments_bytes) = (call.id, message.arguments.len());
     call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
-    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), states };
+    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), caller };
     // Whatever panics in between, there is an answer.
     let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span.clone())).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_panic| {
@@ -161,19 +172,39 @@ impl Dispatch<'_> {
     /// The steps between the ledger and the reply.
     async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
         let parsed = parse_arguments(self.message);
+        if introspect::is_question(&self.message.tool) {
+            return self.answer(parsed?).await;
+        }
         let found = find(&self.host.tools, &self.message.tool);
         let ruled = found.map_err(Failed::from).and_then(|registered| self.rule(registered));
         let recorded = self.record(ruled, &parsed)?;
         let checked = check_arguments(recorded, parsed)?;
         let left = self.left();
         let approved = self.approve(checked).await?;
-        // While a person thought, only a relay that knows of it stopped its clock.
-        let left = if self.states.is_some() { left } else { self.left() };
+        // While a person thought, a relay that does not know of it did not stop its clock.
+        let left = if matches!(self.caller, Caller::UnawareRelay) { self.left() } else { left };
         let name = approved.registered.name.clone();
         let result = self.execute(approved, left).await?;
         let result = self.check_size(result)?;
+        self.host.tools.learn(&result.0.registered, &result.0.json);
         let result = check_result(result)?;
         Ok((name, result))
+    }
+
+    /// A question of the code about its tools. It reads nothing but what the code may know.
+    async fn answer(&self, arguments: Value) -> Result<(ToolName, CheckedResult), Failed> {
+        let name = ToolName::try_from(self.message.tool.clone());
+        let name = name.map_err(|error| Failure(ErrorCode::InvalidToolName, error.to_string()))?;
+        let (tools, patterns) = (self.host.tools.clone(), self.call.context.tools.clone());
+        let tool = self.message.tool.clone();
+        // Many tools take a while to describe, and others wait for this thread.
+        let answered = tokio::task::spawn_blocking(move || {
+            let answer = introspect::answer(&tools, &patterns, &tool, &arguments)?;
+            serde_json::to_vec(&answer).map_err(|error| (ErrorCode::Internal, error.to_string()))
+        });
+        let answer = answered.await.map_err(|error| Failure(ErrorCode::Internal, error.to_string()))?;
+        let json = answer.map_err(|(code, message)| Failure(code, message))?;
+        Ok((name, CheckedResult(json.into())))
     }
 
     /// Until the relay gives the call up.
@@ -239,7 +270,7 @@ impl Dispatch<'_> {
     }
 
     async fn tell_state(&self, status: wire::CallStatus) {
-        if let Some(states) = self.states {
+        if let Caller::Relay(states) = self.caller {
             let state = wire::CallState {
                 execution_id: self.call.context.id.as_str().to_owned(),
                 call_id: self.call.id.to_string(),

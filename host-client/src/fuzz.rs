@@ -66,9 +66,12 @@ pub fn session(mut data: &[u8]) {
     });
 }
 
-/// A tool's schema: whatever is taken can be asked about a value.
+/// A tool's schema: whatever is taken can be asked about a value, and whatever comes can be declared.
 pub fn schema(data: &[u8]) {
     let Ok(schema) = serde_json::from_slice(data) else { return };
+    let spec = ToolSpec::new("a.b", "", schema).effect(crate::Effect::ReadOnly);
+    assert!(crate::declare::declaration(&spec).len() <= crate::declare::MAX_BYTES);
+    let schema = spec.input_schema;
     if let Ok(schema) = crate::validate::Schema::compile(&schema) {
         for value in [json!(null), json!({"a": [1, "x", {"a": []}]}), json!([[[[1]]], {}])] {
             let _ = schema.check(value);

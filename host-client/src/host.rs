@@ -15,7 +15,7 @@ use tower::{BoxError, Layer, Service};
 use crate::approval::{Approver, Asked, Grants};
 use crate::audit::{Audit, ExecutionStart, Trail};
 use crate::client::Usage;
-use crate::dispatch;
+use crate::dispatch::{self, Caller};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Path};
 use crate::executor::{self, ToolRequest, ToolService};
@@ -90,6 +90,14 @@ impl Host {
         self
     }
 
+    /// Remembers what the results of tools without an output schema are like, and says it where such a tool is declared:
+    /// shapes, never values. They are not promised, and nothing is held against them. Off unless turned on.
+    #[must_use]
+    pub fn learn_results(mut self, learns: bool) -> Self {
+        self.tools = self.tools.learning(learns);
+        self
+    }
+
     /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
     #[must_use]
     pub fn layer<L>(mut self, layer: &L) -> Self
@@ -133,6 +141,7 @@ impl Host {
             needs_trail: self.audit.is_some(),
             trail: OnceLock::new(),
             id,
+            tools: ToolPatterns::default(),
             code: Arc::clone(&code),
             phase: None,
             trace,
@@ -155,7 +164,7 @@ impl Host {
         };
         let permit = ledger.enter(CallId(1), &opened.context.id, &call);
         let permit = permit.map_err(|_| internal("the call was not let in".into()))?;
-        let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, None).await;
+        let answer = dispatch::dispatch(self, &self.grants, &ledger, permit, call, Caller::Host).await;
         let error = answer.as_ref().filter(|answer| !answer.success).map(|answer| Code::from(answer.code.clone()));
         let result_bytes = answer.as_ref().map_or(0, |answer| answer.result.len());
         if let Some(trail) = opened.context.trail.get() {
@@ -208,6 +217,8 @@ fn random() -> u64 {
 /// What is known of one execution, for as long as any of its calls runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
+    /// The tools that it may call and be told of.
+    pub(crate) tools: ToolPatterns,
     /// As it was sent.
     pub(crate) code: Arc<str>,
     pub(crate) phase: Option<Phase>,
@@ -238,6 +249,7 @@ impl ExecutionContext {
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,
+            tools: ToolPatterns::default(),
             code: "".into(),
             phase: None,
             trace: TraceContext::NONE,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use relay_proto::ErrorCode;
 use tokio::sync::Mutex;
 
-use crate::client::Client;
+use crate::client::{Client, MODEL_BINDINGS};
 use crate::error::{Error, ExecutionError};
 use crate::host::Host;
 
@@ -31,11 +31,15 @@ impl fmt::Debug for LazyClient {
 impl From<Client> for LazyClient {
     /// A client that is connected already. When its session is lost, it stays lost.
     fn from(client: Client) -> Self {
-        let host = client.shared_host();
-        let lost = |_| async {
-            Err(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session with the relay is over")).into())
+        let (host, connected) = (client.shared_host(), client.clone());
+        let again = move |_| {
+            let client = connected.clone();
+            async move {
+                let lost = || ExecutionError::new(ErrorCode::SessionLost, "the session with the relay is over");
+                if client.is_over() { Err(Box::new(lost()).into()) } else { Ok(client) }
+            }
         };
-        Self { client: Arc::new(Mutex::new(Some(client))), ..Self::new(host, lost) }
+        Self { client: Arc::new(Mutex::new(Some(client))), ..Self::new(host, again) }
     }
 }
 
@@ -54,7 +58,8 @@ impl LazyClient {
         &self.host
     }
 
-    /// The same way to a relay with a session of its own: it shares the host, and no approval of a session.
+    /// The same way to a relay with a session of its own: it shares the host, and no approval of a session. Of a client that
+    /// was connected already, there is only the one session.
     #[must_use]
     pub fn separate(&self) -> Self {
         self.for_host(Arc::clone(&self.host))
@@ -66,9 +71,13 @@ impl LazyClient {
         Self { host, connect: Arc::clone(&self.connect), client: Arc::default() }
     }
 
-    /// The client that there is, if there is one.
-    pub(crate) fn peek(&self) -> Option<Client> {
-        self.client.try_lock().ok()?.clone()
+    /// The bindings that code of a model has. Before anybody is connected, nobody knows what is offered; most relays offer
+    /// all of them.
+    pub(crate) fn model_bindings(&self) -> Vec<&'static str> {
+        let client = self.client.try_lock().ok().and_then(|client| client.clone());
+        let is_offered =
+            |name: &&str| client.as_ref().is_none_or(|client| client.offered().iter().any(|it| it == name));
+        MODEL_BINDINGS.into_iter().filter(is_offered).collect()
     }
 
     /// A client whose session goes on; it is connected if need be.

@@ -15,11 +15,15 @@ use crate::dispatch::short;
 use crate::error::ExecutionError;
 use crate::event::{self, Event, OutputItem};
 use crate::host::ExecutionContext;
+use crate::introspect;
 
 /// How many bytes of given answers are kept in case they are asked for again.
 const KEPT_ANSWER_BYTES: usize = 4 << 20;
 /// The most output of one execution that is kept, whatever the relay sends.
 const KEPT_OUTPUT_BYTES: usize = 8 << 20;
+
+/// The id of the one call of an execution that runs on this host. The relay counts its own up from 1.
+pub(crate) const OWN_CALL: CallId = CallId(0);
 
 /// All executions of one client.
 #[derive(Default)]
@@ -194,26 +198,25 @@ impl Ledger {
                 return Err(Refused::Failed(ErrorCode::OutcomeUnknown, message));
             }
         }
-        let bytes = call.arguments.len() as u64;
-        if bytes > entry.budget.arguments_bytes {
-            let most = entry.budget.arguments_bytes;
-            let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
-            return Err(Refused::Failed(ErrorCode::ArgumentsLimit, message));
-        }
-        if let Ok(name) = ToolName::try_from(call.tool.clone())
-            && !entry.budget.tools.allow(&name)
-        {
-            let message = format!("there is no tool {name} for this execution");
-            return Err(Refused::Failed(ErrorCode::UnknownTool, message));
-        }
-        if entry.calls.len() as u64 >= entry.budget.tool_calls || entry.in_flight >= entry.budget.in_flight {
-            let message = "the execution has used up the tool calls that it was given".to_owned();
-            return Err(Refused::Failed(ErrorCode::ToolCallLimit, message));
-        }
-        let record = Arc::new(CallRecord::new(id, Arc::clone(&entry.context), short(&call.tool)));
-        entry.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record), None)));
-        entry.in_flight += 1;
-        Ok(LedgerPermit { call: record })
+        entry.admit(id, fingerprint, call).map_err(|(code, message)| Refused::Failed(code, message))
+    }
+
+    /// Enters the one call of an execution that runs on this host, within its budget as any other. The relay never sees it and
+    /// can call nothing for it: it is not started.
+    pub(crate) fn enter_own(
+        &self,
+        execution: &ExecutionId,
+        call: &wire::ToolCall,
+    ) -> Result<LedgerPermit, (ErrorCode, String)> {
+        let mut state = self.lock();
+        let ended = || (ErrorCode::Cancelled, "the execution has ended".to_owned());
+        let entry = state.executions.get_mut(execution).ok_or_else(ended)?;
+        entry.admit(OWN_CALL, fingerprint(call), call)
+    }
+
+    /// Whether an execution was given to the relay and has not ended: what the relay says of any other means nothing.
+    pub(crate) fn is_relays(&self, execution: &ExecutionId) -> bool {
+        self.lock().executions.get(execution).is_some_and(|entry| entry.is_started)
     }
 
     /// Notes how a running call can be stopped.
@@ -328,6 +331,36 @@ fn stop(record: &CallRecord, abort: Option<AbortHandle>) {
 }
 
 impl Entry {
+    /// Takes a call that was not seen before, within the budget.
+    fn admit(
+        &mut self,
+        id: CallId,
+        fingerprint: Fingerprint,
+        call: &wire::ToolCall,
+    ) -> Result<LedgerPermit, (ErrorCode, String)> {
+        let bytes = call.arguments.len() as u64;
+        if bytes > self.budget.arguments_bytes {
+            let most = self.budget.arguments_bytes;
+            let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
+            return Err((ErrorCode::ArgumentsLimit, message));
+        }
+        // Questions about tools are answered of those that the patterns allow.
+        if let Ok(name) = ToolName::try_from(call.tool.clone())
+            && !introspect::is_question(&call.tool)
+            && !self.budget.tools.allow(&name)
+        {
+            return Err((ErrorCode::UnknownTool, format!("there is no tool {name} for this execution")));
+        }
+        if self.calls.len() as u64 >= self.budget.tool_calls || self.in_flight >= self.budget.in_flight {
+            let message = "the execution has used up the tool calls that it was given".to_owned();
+            return Err((ErrorCode::ToolCallLimit, message));
+        }
+        let record = Arc::new(CallRecord::new(id, Arc::clone(&self.context), short(&call.tool)));
+        self.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record), None)));
+        self.in_flight += 1;
+        Ok(LedgerPermit { call: record })
+    }
+
     fn end(self, result: Result<wire::Result, ExecutionError>) {
         for (_, call) in self.calls.into_values() {
             if let CallState::Running(record, abort) = call {

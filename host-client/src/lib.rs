@@ -19,9 +19,10 @@
 //!
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
 //! - [`client`]: connecting, executing, what came of it; [`lazy_client`]: connecting when it is needed
+//! - `short_path`: requests that need no relay, for they are one call
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
-//! - `dispatch`: what a tool call passes, read top to bottom
+//! - `dispatch`: what a tool call passes, read top to bottom; `introspect`: the calls that ask which tools there are
 //! - `call`: one call from its arrival to its end
 //! - `ledger`: which executions and calls there are; [`host`]: what they are held against
 //! - [`policy`]: the rules
@@ -34,9 +35,9 @@
 //! Where tools come from, and where they go:
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
-//! - [`catalogue`]: finding tools among many
-//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `arguments`, `report`:
-//!   what its model writes and reads
+//! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript; `learn`: what their results were like
+//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `surroundings`: what its
+//!   model is told of the place where code runs; `arguments`: what it writes; `report`, [`output`]: what it reads of a result
 //! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the
 //!   same as a tool of another agent, for the files of a folder
 //! - [`local`]: a relay of one's own, for development and tests
@@ -53,6 +54,7 @@ mod call;
 pub mod catalogue;
 pub mod client;
 mod connection;
+pub mod declare;
 mod dispatch;
 pub mod error;
 pub mod event;
@@ -60,7 +62,9 @@ pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
 pub mod host;
+mod introspect;
 pub mod lazy_client;
+mod learn;
 mod ledger;
 pub mod local;
 pub mod manifest;
@@ -70,6 +74,7 @@ pub mod mcp;
 mod net;
 #[cfg(feature = "openapi")]
 pub mod openapi;
+pub mod output;
 pub mod policy;
 pub mod programmatic;
 pub mod prompt;
@@ -82,7 +87,9 @@ mod schema;
 pub mod serve_mcp;
 #[cfg(feature = "sets")]
 pub mod sets;
+mod short_path;
 mod shorten;
+mod surroundings;
 mod tls;
 pub mod tools;
 mod validate;
@@ -91,6 +98,7 @@ mod visible;
 pub use agent::{Definition, ExecuteCode, Report};
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
 pub use audit::{Audit, AuditConfig, AuditError};
+pub use catalogue::UnknownTool;
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
@@ -104,6 +112,7 @@ pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, Se
 pub use net::{InvalidAccess, RemoteAccess};
 #[cfg(feature = "openapi")]
 pub use openapi::OpenApi;
+pub use output::{Attachment, OutputConfig, OutputStore, Shown};
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
 pub use programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest};
 pub use registry::{ManifestChange, Mount, Tools};

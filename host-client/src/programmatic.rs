@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use relay_proto::LimitOverrides;
 
-use crate::client::MODEL_BINDINGS;
 use crate::lazy_client::LazyClient;
+use crate::output::OutputConfig;
 
 pub use answer::{Attempt, Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError, TotalUsage};
 pub use model::{BoxError, CallbackModel, Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
@@ -60,8 +60,10 @@ pub struct ProgrammaticConfig {
     pub model_timeout: Duration,
     /// The most bytes of one reply.
     pub reply_bytes: usize,
-    /// The most bytes of the overview of tools in the prompt.
-    pub overview_bytes: usize,
+    /// The most tokens of the overview of tools in the prompt, about.
+    pub overview_tokens: usize,
+    /// How a result is shown in the conversation. The answer has the value whole.
+    pub output: OutputConfig,
     /// Limits of the code that are to be lower than the session's. `tool_calls` is for all attempts together.
     pub limits: LimitOverrides,
     /// Whether code that failed is repaired.
@@ -73,7 +75,8 @@ impl Default for ProgrammaticConfig {
         Self {
             model_timeout: Duration::from_secs(120),
             reply_bytes: 256 << 10,
-            overview_bytes: 8_000,
+            overview_tokens: 3_000,
+            output: OutputConfig::default(),
             limits: LimitOverrides::default(),
             repair: Repair::default(),
         }
@@ -117,14 +120,8 @@ impl Programmatic {
 
     /// What the model is taught beside the application's own system prompt: what a program is, what is there, which tools.
     pub fn teaching(&self) -> String {
-        let overview = self.client.host().tools().overview(self.config.overview_bytes);
-        // Before anybody is connected, nobody knows what is offered; most relays offer all of it.
-        let offered = self.client.peek().map(|client| client.offered().to_vec());
-        let bindings: Vec<_> = match &offered {
-            Some(offered) => MODEL_BINDINGS.into_iter().filter(|name| offered.iter().any(|it| it == name)).collect(),
-            None => MODEL_BINDINGS.into(),
-        };
-        teach::system(&bindings, &overview)
+        let overview = self.client.host().tools().overview(self.config.overview_tokens);
+        teach::system(&self.client.model_bindings(), &overview)
     }
 
     /// Has the model write a program, and runs it. Dropping the future cancels whatever goes on.

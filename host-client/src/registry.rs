@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{ErrorCode, ToolName, ToolPatterns};
+use relay_proto::spelling::nearest;
+use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, ToolName, ToolPatterns};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,10 +19,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 use crate::approval::ToolDigest;
+use crate::catalogue::Latest;
+use crate::declare::Cached;
 use crate::error::Error;
+use crate::learn::Learned;
 use crate::manifest::{Effect, Manifest, Overflow};
 use crate::tools::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
-use crate::validate::{Schema, nearest};
+use crate::validate::Schema;
 
 /// Where tools come from that the application registers itself.
 const APPLICATION: &str = "the application";
@@ -32,6 +36,10 @@ pub struct Tools {
     shared: Arc<Shared>,
     /// What this handle says otherwise than the others.
     view: Option<Arc<View>>,
+    /// The tools made ready for searching, as this handle sees them.
+    pub(crate) latest: Arc<Latest>,
+    /// What their results were like, where that is to be learned.
+    pub(crate) learned: Option<Arc<Learned>>,
 }
 
 type ByName = BTreeMap<String, Arc<Registered>>;
@@ -71,6 +79,8 @@ pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn Tool>,
     /// Of all that a person would approve: another tool under the same name has another.
     pub(crate) digest: ToolDigest,
+    /// What it is in TypeScript, once somebody asked.
+    pub(crate) declared: Arc<Cached>,
 }
 
 impl Registered {
@@ -80,6 +90,7 @@ impl Registered {
         changes: impl IntoIterator<Item = &'a (ToolPatterns, ManifestChange)>,
         before: Option<&Arc<Self>>,
     ) -> Self {
+        let effect = self.spec.manifest.effect;
         for (patterns, change) in changes {
             if patterns.allow(&self.name) {
                 change.apply(&mut self.spec.manifest);
@@ -92,7 +103,10 @@ impl Registered {
             // A semaphore holds no more; none at all would be a tool that never answers.
             None => Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         });
-        self.digest = digest(&self.spec);
+        // Of all that can be changed, a person approves the effect alone.
+        if self.spec.manifest.effect != effect {
+            self.digest = digest(&self.spec);
+        }
         self
     }
 }
@@ -136,7 +150,8 @@ impl ManifestChange {
 
 impl Default for Tools {
     fn default() -> Self {
-        Self { shared: Arc::new(Shared { state: RwLock::default(), changed: watch::Sender::new(0) }), view: None }
+        let shared = Shared { state: RwLock::default(), changed: watch::Sender::new(0) };
+        Self { shared: Arc::new(shared), view: None, latest: Arc::default(), learned: None }
     }
 }
 
@@ -193,7 +208,12 @@ impl Tools {
         };
         let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
         let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
-        Self { shared: Arc::clone(&self.shared), view }
+        Self { shared: Arc::clone(&self.shared), view, latest: Arc::default(), learned: self.learned.clone() }
+    }
+
+    /// Counts up with every change.
+    pub(crate) fn version(&self) -> u64 {
+        *self.shared.changed.borrow()
     }
 
     fn tell(&self) {
@@ -247,6 +267,7 @@ impl Tools {
             let mut state = self.write();
             let name = registered.name.clone();
             let refuse = |reason: String| Error::Tool { name: name.as_str().to_owned(), reason };
+            free(name.server()).map_err(refuse)?;
             if let Some(origin) = state.servers.get(name.server())
                 && **origin != *APPLICATION
             {
@@ -273,6 +294,7 @@ impl Tools {
             .ok()
             .filter(|name| name.server() == server)
             .ok_or_else(|| refuse("it cannot be the name of a server: it is empty, too long, or has a dot".into()))?;
+        free(server).map_err(refuse)?;
         let mut state = self.write();
         if let Some(other) = state.servers.get(server) {
             return Err(refuse(taken(server, other, &origin)));
@@ -331,11 +353,11 @@ impl Tools {
         if state.servers.contains_key(server) {
             let callable = by_name.values().filter(|it| it.spec.manifest.callable_from_code);
             let names: Vec<_> = callable.filter(|it| it.name.server() == server).map(|it| it.name.tool()).collect();
-            let hint = hint(nearest(tool, &names));
+            let hint = hint(nearest(tool, names));
             (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}"))
         } else {
             let names: Vec<_> = state.servers.keys().map(String::as_str).collect();
-            (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, &names))))
+            (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, names))))
         }
     }
 
@@ -359,6 +381,16 @@ impl State {
     }
 }
 
+/// Whether a server can have this name.
+fn free(server: &str) -> Result<(), String> {
+    let reason = match server {
+        INTROSPECTION_SERVER => "what code asks about its tools is answered under it, such as mcp.search",
+        LOCAL_SERVER => "functions that run inside the sandbox stand under it",
+        _ => return Ok(()),
+    };
+    Err(format!("the server name {server:?} is reserved: {reason}; use another one"))
+}
+
 fn taken(server: &str, other: &str, origin: &str) -> String {
     format!("the server name {server:?} belongs to {other}; {origin} needs another one")
 }
@@ -373,7 +405,7 @@ fn register(tool: Arc<dyn Tool>) -> Result<Registered, Error> {
         _ => None,
     };
     let digest = digest(&spec);
-    Ok(Registered { name, spec, arguments, result, places: None, tool, digest })
+    Ok(Registered { name, spec, arguments, result, places: None, tool, digest, declared: Arc::default() })
 }
 
 /// A server's name, held for tools that come and go together. They go when this is dropped.
@@ -482,6 +514,11 @@ mod tests {
         assert!(tools.mount("git", "the OpenAPI document git.yaml").is_err());
         for name in ["", "a.b"] {
             assert!(tools.mount(name, "x").is_err(), "{name:?}");
+        }
+        for name in ["mcp", "local"] {
+            let mounted = tools.mount(name, "the MCP server of mcp.json").unwrap_err().to_string();
+            let added = tools.add(&format!("{name}.log"), "", Effect::ReadOnly, none).unwrap_err().to_string();
+            assert!(mounted.contains("reserved: ") && added.contains("reserved: "), "{mounted} {added}");
         }
     }
 

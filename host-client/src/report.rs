@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::client::{Outcome, Usage, Warning};
 use crate::error::{Error, ExecutionError};
 use crate::event::{OutputItem, OutputKind};
+use crate::output::{Attachment, OutputConfig, OutputStore, Shown};
 
 /// The most bytes of output that are shown.
 const MAX_OUTPUT_BYTES: usize = 20_000;
@@ -14,11 +15,17 @@ const MAX_OUTPUT_BYTES: usize = 20_000;
 /// What a model reads of one call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value, as itself where it is a text and as JSON otherwise; or what went wrong and what to do about it.
+    /// The value, as itself where it is a text and as JSON otherwise, or what is shown of it; or what went wrong and what to
+    /// do about it.
     pub text: String,
     /// What was printed and noticed beside it, if anything.
     pub notes: Option<String>,
-    /// The same as JSON: `result` or `error`, `output`, `warnings`, `usage`. Nothing where nothing was run.
+    /// Images and other binary data of the value, which the text names in this order.
+    pub attachments: Vec<Attachment>,
+    /// Where the text is not all of the value: what `read_output` gives the rest for.
+    pub handle: Option<String>,
+    /// The same as JSON: `result` (or `shown` and `handle`) or `error`, `output`, `warnings`, `usage`. Nothing where nothing
+    /// was run.
     pub structured: Option<Value>,
     /// Whether it did not come to its end.
     pub is_error: bool,
@@ -32,7 +39,9 @@ pub(crate) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "result": {"description": "What the code returned, if it came to its end"},
+            "result": {"description": "What the code returned, if it came to its end and all of that is shown"},
+            "shown": text("What is shown of the value, where that is not all of it"),
+            "handle": text("What read_output gives the rest for"),
             "error": {
                 "type": "object",
                 "description": "Why it did not",
@@ -63,37 +72,71 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Structured content, and the text beside it.
-pub(crate) fn report(outcome: Result<Outcome, Error>) -> Report {
+/// What came of an execution. `intent` says what it was for, and what is not shown as a whole is kept in the store.
+pub(crate) async fn report(
+    outcome: Result<Outcome, Error>,
+    intent: Option<String>,
+    output: OutputConfig,
+    store: &OutputStore,
+) -> Report {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(Error::Execution(error)) => return failed(&error),
         Err(error) => return refused(format!("the code was not run: {error}")),
     };
-    let value = match outcome.value() {
-        Ok(value) => value,
-        Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
-    };
-    let text = match &value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
+    let (json, store) = (outcome.json.clone(), store.clone());
+    // A large value takes its time, in which other calls have to go on.
+    let shown = tokio::task::spawn_blocking(move || output.show(&json, intent.as_deref(), Some(&store)));
+    match shown.await {
+        Ok(shown) => succeeded(&outcome, shown),
+        Err(_) => refused("INTERNAL: the code ran, and its result could not be shown"),
+    }
+}
+
+/// What is not shown as a whole is not in the structured content either.
+fn succeeded(outcome: &Outcome, shown: Shown) -> Report {
+    let Shown { text, attachments, is_whole, handle } = shown;
     let mut structured = Map::new();
-    structured.insert("result".into(), value);
+    if is_whole && attachments.is_empty() {
+        match outcome.value() {
+            Ok(value) => structured.insert("result".into(), value),
+            Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
+        };
+    } else {
+        structured.insert("shown".into(), text.clone().into());
+        structured.extend(handle.clone().map(|handle| ("handle".into(), handle.into())));
+    }
     let notes = notes(&outcome.output, &outcome.warnings);
     let structured = with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage);
-    Report { text, notes, structured: Some(structured), is_error: false }
+    Report { text, notes, attachments, handle, structured: Some(structured), is_error: false }
+}
+
+/// Whether it is an image of a kind that models take.
+#[cfg(any(feature = "mcp", feature = "rig"))]
+pub(crate) fn is_image(attachment: &Attachment) -> bool {
+    matches!(&*attachment.mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
 /// What was asked for cannot be done; nothing was run.
 pub(crate) fn refused(text: impl Into<String>) -> Report {
-    Report { text: text.into(), notes: None, structured: None, is_error: true }
+    Report { is_error: true, ..said(text) }
+}
+
+/// What is a text and no more.
+pub(crate) fn said(text: impl Into<String>) -> Report {
+    Report { text: text.into(), notes: None, attachments: Vec::new(), handle: None, structured: None, is_error: false }
+}
+
+/// What is JSON and no more.
+pub(crate) fn listed(value: Value) -> Report {
+    Report { structured: Some(value.clone()), ..said(value.to_string()) }
 }
 
 fn garbled(error: &Error) -> ExecutionError {
     ExecutionError::new(relay_proto::ErrorCode::Internal, format!("the relay sent no JSON as the result: {error}"))
 }
 
+/// How an execution failed.
 fn failed(error: &ExecutionError) -> Report {
     let fault = json!({
         "code": error.code.as_str(),
@@ -112,7 +155,7 @@ fn failed(error: &ExecutionError) -> Report {
     }
     let structured = with_notes(structured, &error.output, &error.warnings, &error.usage);
     let notes = notes(&error.output, &error.warnings);
-    Report { text: error.to_string(), notes, structured: Some(structured), is_error: true }
+    Report { notes, structured: Some(structured), ..refused(error.to_string()) }
 }
 
 fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warnings: &[Warning], usage: &Usage) -> Value {

@@ -159,14 +159,21 @@ impl<'a> Check<'a> {
 
     /// What a reference points to, which has to be within this schema.
     fn target(&self, reference: &str) -> Result<&'a Value, String> {
-        let inside = || format!("its schema refers to {reference:.80?}; only references into itself (#…) are taken");
-        let fragment = decoded(reference.strip_prefix('#').ok_or_else(inside)?).ok_or_else(inside)?;
-        let target = match fragment.as_str() {
-            "" => Some(self.root),
-            pointer if pointer.starts_with('/') => self.root.pointer(pointer),
-            anchor => find_anchor(self.root, anchor, 0),
-        };
-        target.ok_or_else(|| format!("its schema refers to {reference:.80?}, which is not there"))
+        if !reference.starts_with('#') {
+            return Err(format!("its schema refers to {reference:.80?}; only references into itself (#…) are taken"));
+        }
+        resolve(self.root, reference)
+            .ok_or_else(|| format!("its schema refers to {reference:.80?}, which is not there"))
+    }
+}
+
+/// What a reference into a schema itself points to, if it does.
+pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    let fragment = decoded(reference.strip_prefix('#')?)?;
+    match fragment.as_str() {
+        "" => Some(root),
+        pointer if pointer.starts_with('/') => root.pointer(pointer),
+        anchor => find_anchor(root, anchor, 0),
     }
 }
 

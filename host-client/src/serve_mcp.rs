@@ -1,7 +1,8 @@
-//! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with three tools.
+//! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
 //!
-//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are. Tool calls are
-//! told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
+//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are, and `read_output`
+//! gives the rest of a result that was too long to show: the tools of [`agent`](crate::agent). Tool calls are told as progress,
+//! a cancelled request cancels its execution, and approvals are asked for by elicitation.
 
 mod elicit;
 mod execute;
@@ -13,7 +14,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use relay_proto::id::MAX_TOOL_NAME_BYTES;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
@@ -21,27 +21,19 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
-use crate::agent;
-use crate::arguments::{DescribeArguments, ExecuteArguments, SearchArguments, parse, schema};
-use crate::catalogue::first_line;
+use crate::agent::{DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, is_tool, no_such_tool};
+use crate::arguments::parse;
 use crate::client::Client;
 use crate::error::Error;
 use crate::host::Host;
 use crate::lazy_client::LazyClient;
+use crate::output::{OutputConfig, StoreConfig};
 use crate::report::{self, refused};
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
-
-/// How many tools a search gives unless told otherwise, and at most.
-const FOUND: usize = 10;
-const MAX_FOUND: usize = 50;
-/// How many tools are described at once.
-const MAX_DESCRIBED: usize = 20;
-/// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
-const MAX_DESCRIPTION_BYTES: usize = 100_000;
 
 /// Of one change after another, the client is told once in this time.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
@@ -51,7 +43,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct CodeServer {
     host: Arc<Host>,
-    client: LazyClient,
+    tools: ExecuteCode,
     /// What goes on beside the requests of the session, and ends with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
@@ -68,95 +60,46 @@ impl CodeServer {
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
-        let client = LazyClient::new(Arc::clone(&host), connect);
-        Self { host, client, tasks: Arc::default() }
+        let tools = ExecuteCode::new(LazyClient::new(Arc::clone(&host), connect));
+        Self { host, tools, tasks: Arc::default() }
     }
 
-    /// The same server for another MCP session: it shares the host, and no approval of a session.
+    /// Sets how results are shown to the model, and how much of those that are not shown as a whole is kept for each session.
+    #[must_use]
+    pub fn output(mut self, output: OutputConfig, kept: StoreConfig) -> Self {
+        self.tools = self.tools.output(output).keep(kept);
+        self
+    }
+
+    /// The same server for another MCP session: it shares the host, and neither approvals nor results of a
+    /// session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self { host: Arc::clone(&self.host), client: self.client.separate(), tasks: Arc::default() }
+        let tools = self.tools.for_another_conversation();
+        Self { host: Arc::clone(&self.host), tools, tasks: Arc::default() }
     }
+}
 
-    fn search(&self, arguments: SearchArguments) -> CallToolResult {
-        let limit = arguments.limit.map_or(FOUND, |limit| limit.clamp(1, MAX_FOUND));
-        let found = self.host.tools().search(&arguments.query, limit);
-        let found = found.iter().map(|spec| {
-            json!({"name": spec.name, "description": first_line(&spec.description), "effect": spec.manifest.effect})
-        });
-        let mut answer = json!({"tools": found.collect::<Vec<_>>()});
-        if answer["tools"] == json!([]) {
-            let servers = self.host.tools().servers();
-            let names: Vec<_> = servers.iter().take(MAX_FOUND).map(|(name, _)| name.as_str()).collect();
-            answer["hint"] =
-                format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into();
+/// What the client is told of a tool.
+fn offered(definition: Definition) -> Tool {
+    let object = |value| match value {
+        Value::Object(members) => Arc::new(members),
+        _ => Arc::new(Map::new()),
+    };
+    let Definition { name, description, parameters, .. } = definition;
+    let title = match &*name {
+        ExecuteCode::NAME => {
+            let annotations = ToolAnnotations::with_title("Run code that calls tools").read_only(false);
+            return Tool::new(name, description, object(parameters))
+                .with_raw_output_schema(object(report::schema()))
+                .with_annotations(annotations);
         }
-        CallToolResult::structured(answer)
-    }
-
-    fn describe(&self, arguments: &DescribeArguments) -> CallToolResult {
-        let (mut described, mut bytes) = (Vec::new(), 0);
-        for name in arguments.names.iter().take(MAX_DESCRIBED) {
-            let tool = self.describe_one(name);
-            bytes += tool.to_string().len();
-            if bytes > MAX_DESCRIPTION_BYTES && !described.is_empty() {
-                break;
-            }
-            described.push(tool);
-        }
-        let left_out = arguments.names.len() - described.len();
-        let mut answer = json!({"tools": described});
-        if left_out > 0 {
-            answer["hint"] = format!("the last {left_out} are left out; ask for them by themselves").into();
-        }
-        CallToolResult::structured(answer)
-    }
-
-    fn describe_one(&self, name: &str) -> Value {
-        let tools = self.host.tools();
-        let Some(registered) = tools.get(name) else {
-            let error = match relay_proto::ToolName::try_from(name.to_owned()) {
-                Ok(name) => tools.unknown(&name).1,
-                Err(error) => error.to_string(),
-            };
-            return json!({"name": &name[..name.floor_char_boundary(MAX_TOOL_NAME_BYTES)], "error": error});
-        };
-        let spec = &registered.spec;
-        json!({
-            "name": spec.name,
-            "description": spec.description,
-            "input_schema": spec.input_schema,
-            "output_schema": spec.output_schema,
-            "effect": spec.manifest.effect,
-        })
-    }
-
-    fn offered(&self) -> Vec<Tool> {
-        let execute = format!(
-            "{} search_tools and describe_tools say more about the tools; these are the ones that the code can call:\n{}",
-            agent::EXECUTE_CODE,
-            self.host.tools().overview(agent::OVERVIEW_BYTES),
-        );
-        let result = Arc::new(report::schema().as_object().cloned().unwrap_or_default());
-        let reads = |title: &str| ToolAnnotations::with_title(title).read_only(true).open_world(false);
-        vec![
-            Tool::new("execute_code", execute, schema::<ExecuteArguments>())
-                .with_raw_output_schema(result)
-                .with_annotations(ToolAnnotations::with_title("Run code that calls tools").read_only(false)),
-            Tool::new(
-                "search_tools",
-                "Finds tools that code can call, by words; the best first.",
-                schema::<SearchArguments>(),
-            )
-            .with_annotations(reads("Find tools")),
-            Tool::new(
-                "describe_tools",
-                "Gives the schemas of tools that code can call, by their full names.",
-                schema::<DescribeArguments>(),
-            )
-            .with_annotations(reads("Describe tools")),
-        ]
-    }
+        SEARCH_TOOL => "Find tools",
+        DESCRIBE_TOOL => "Describe tools",
+        _ => "Read more of a result",
+    };
+    let annotations = ToolAnnotations::with_title(title).read_only(true).open_world(false);
+    Tool::new(name, description, object(parameters)).with_annotations(annotations)
 }
 
 impl ServerHandler for CodeServer {
@@ -197,7 +140,7 @@ impl ServerHandler for CodeServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.offered()))
+        Ok(ListToolsResult::with_all_items(self.tools.definitions().into_iter().map(offered).collect()))
     }
 
     async fn call_tool(
@@ -206,20 +149,19 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = &*request.name;
+        if !is_tool(name) {
+            return Err(ErrorData::invalid_params(no_such_tool(), None));
+        }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let refused = |wrong| refused(wrong).into();
-        let result = match name {
-            "execute_code" => match parse(name, arguments) {
+        let report = if name == ExecuteCode::NAME {
+            // It is told as progress, asks its questions here, and ends with its request.
+            match parse(name, arguments) {
                 Ok(arguments) => self.execute(arguments, context).await,
                 Err(wrong) => refused(wrong),
-            },
-            "search_tools" => parse(name, arguments).map_or_else(refused, |arguments| self.search(arguments)),
-            "describe_tools" => parse(name, arguments).map_or_else(refused, |arguments| self.describe(&arguments)),
-            _ => {
-                let text = "there is no such tool; there are: execute_code, search_tools, describe_tools";
-                return Err(ErrorData::invalid_params(text, None));
             }
+        } else {
+            self.tools.call_tool(name, arguments).await
         };
-        Ok(result.into())
+        Ok(CallToolResult::from(report).into())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
+use relay_proto::spelling::nearest;
 use serde_json::Value;
 
 use crate::schema::{self, Checked};
@@ -116,7 +117,7 @@ impl Schema {
                 let came = arguments.pointer(&fault.instance_path().to_string()).and_then(Value::as_object);
                 let came = came.into_iter().flatten().map(|(name, _)| name.as_str());
                 let unknown: Vec<_> = came.filter(|name| !known.contains(name)).collect();
-                match nearest(missing, &unknown) {
+                match nearest(missing, unknown.iter().copied()) {
                     Some(meant) => format!("the required field {missing:?} is missing; there is {meant:?} instead"),
                     None => format!("the required field {missing:?} is missing"),
                 }
@@ -136,7 +137,7 @@ fn expectation(fault: &ValidationError<'_>) -> String {
 }
 
 fn unknown_field(name: &str, known: &[&str]) -> String {
-    match nearest(name, known) {
+    match nearest(name, known.iter().copied()) {
         Some(meant) => format!("{name:?}; did you mean {meant:?}?"),
         None if known.is_empty() => format!("{name:?}; there are none"),
         None => {
@@ -147,21 +148,6 @@ fn unknown_field(name: &str, known: &[&str]) -> String {
             format!("{name:?}; there are: {}", some.join(", "))
         }
     }
-}
-
-/// How many names are compared with one that is not known, and the longest of them.
-const MAX_COMPARED: usize = 500;
-const MAX_COMPARED_BYTES: usize = 64;
-
-/// The name that was probably meant.
-pub(crate) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    if name.len() > MAX_COMPARED_BYTES {
-        return None;
-    }
-    let compared = known.iter().filter(|known| known.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED);
-    let scored = compared.map(|known| (strsim::jaro_winkler(name, known), *known));
-    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(score, _)| *score > 0.8).map(|(_, name)| name)
 }
 
 /// Whether a value consists of no more values than are `left`.

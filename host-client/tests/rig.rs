@@ -167,7 +167,7 @@ async fn an_agent_of_rig_has_execute_code_as_its_tool() {
     assert_eq!((&*definition.name, &definition.parameters), ("execute_code", &tool.definition().parameters));
     let code = json!({"code": "console.log('hi'); return await mcp.call('math.add', {a: 1, b: 2})"});
     let output = Tool::call(&tool, &mut ToolContext::default(), code).await.unwrap();
-    assert_eq!(output, "3\n\nOutput:\nhi");
+    assert_eq!(output.as_text(), Some("3\n\nOutput:\nhi"));
     let failed = PortableTool::call(&tool, json!({"code": "return missing"})).await.unwrap_err();
     let told = PortableTool::map_error(&tool, failed);
     assert!(told.model_feedback().unwrap().starts_with("EVAL_ERROR: "), "{told:?}");

@@ -163,4 +163,8 @@ pub mod warning {
     pub const TOOL_CALLS_CANCELLED: &str = "TOOL_CALLS_CANCELLED";
     /// A limit was asked for that lies outside what is allowed.
     pub const LIMIT_CLAMPED: &str = "LIMIT_CLAMPED";
+    /// What the code put into the store did not fit beside what others of its session had put there meanwhile.
+    pub const STORE_FULL: &str = "STORE_FULL";
+    /// The code did something that does not work here, and went on; the message says what works instead.
+    pub const HINT: &str = "HINT";
 }

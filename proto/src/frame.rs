@@ -32,11 +32,11 @@ pub fn cap(field: u32) -> Option<Cap> {
         5 => (512 * KIB, 256),                // error
         6 | 7 => (KIB, 8),                    // ping, pong
         8 => (8 * MIB, 8_192),                // hello: the tools and their schemas
-        9 => (64 * KIB, 512),                 // welcome
+        9 => (64 * KIB, 8_192),               // welcome: the patterns of the token
         10 => (4 * KIB, 8),                   // cancel
         11 => (4 * MIB + 64 * KIB, 16 * KIB), // output
         12 => (16 * KIB, 8),                  // renew
-        13 => (64 * KIB, 512),                // renewed
+        13 => (64 * KIB, 8_192),              // renewed
         14 => (8 * MIB, 8_192),               // tools_changed
         15 => (KIB, 8),                       // call_state
         _ => return None,

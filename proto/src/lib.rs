@@ -7,6 +7,7 @@
 //! - [`code`]: the one list of error codes
 //! - [`limit`]: the one list of limits, their defaults and maxima
 //! - [`pattern`]: patterns of tool names
+//! - [`spelling`]: names as JavaScript spells them
 //! - [`trace`]: which trace a call belongs to
 //!
 //! There is no V8 here, no server and no client.
@@ -16,6 +17,7 @@ pub mod frame;
 pub mod id;
 pub mod limit;
 pub mod pattern;
+pub mod spelling;
 pub mod trace;
 
 /// The protobuf messages of `relay.proto`.
@@ -30,6 +32,7 @@ pub use code::{Code, ErrorCode};
 pub use id::{CallId, ExecutionId, ToolName};
 pub use limit::{LimitName, LimitOverrides, Limits};
 pub use pattern::ToolPatterns;
+pub use spelling::sanitize;
 pub use trace::TraceContext;
 
 /// The version that `hello` and `welcome` carry.
@@ -37,6 +40,12 @@ pub const PROTOCOL_VERSION: u32 = 1;
 
 /// The server under which the tools of a basic peer stand.
 pub const BASIC_SERVER: &str = "host";
+
+/// The server that answers what code asks about its tools, such as `mcp.search`. No other server can have its name.
+pub const INTROSPECTION_SERVER: &str = "mcp";
+
+/// The server under which functions stand that run inside the sandbox. No other server can have its name.
+pub const LOCAL_SERVER: &str = "local";
 
 impl From<wire::message::Payload> for wire::Message {
     fn from(payload: wire::message::Payload) -> Self {

@@ -4,24 +4,41 @@ use std::sync::Arc;
 
 use crate::id::ToolName;
 
-/// Which tools there are: all, or those whose full name a pattern fits. `*` stands for any characters.
+/// Which tools there are: all, or those whose full name a pattern of each list fits. `*` stands for any characters.
 #[derive(Debug, Clone, Default)]
-pub struct ToolPatterns(Option<Arc<[String]>>);
+pub struct ToolPatterns(Vec<Arc<[String]>>);
 
 impl ToolPatterns {
     /// Patterns; nothing is all tools.
     pub fn new(patterns: Option<Vec<String>>) -> Self {
-        Self(patterns.map(Into::into))
+        Self(patterns.map(Into::into).into_iter().collect())
+    }
+
+    /// Those that both allow.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.iter().cloned());
+        self
+    }
+
+    /// The patterns, as a peer is told those of a token; nothing where they fit every tool. Of several lists the first.
+    pub fn to_wire(&self) -> Vec<String> {
+        match self.0.first() {
+            // No tool at all is not the same as no patterns: the empty pattern fits no name.
+            Some(none) if none.is_empty() => vec![String::new()],
+            Some(patterns) => patterns.to_vec(),
+            None => Vec::new(),
+        }
     }
 
     /// Whether they fit every tool, whatever its name.
     pub fn are_all(&self) -> bool {
-        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern == "*"))
+        self.0.iter().all(|patterns| patterns.iter().any(|pattern| pattern == "*"))
     }
 
     /// Whether a tool is one of them.
     pub fn allow(&self, tool: &ToolName) -> bool {
-        self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
+        self.0.iter().all(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
     }
 }
 

@@ -53,8 +53,10 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 bindings: vec!["io".into()],
                 input: "i".into(),
                 traceparent: "t".into(),
+                seed: Some(1),
+                now_ms: Some(-1),
             }),
-            "1a2d0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174",
+            "1a3a0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101",
         ),
         (
             Payload::Result(wire::Result {
@@ -109,8 +111,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 expires_in_ms: 9,
                 warnings: warnings(),
                 bindings: vec!["io".into()],
+                tools: vec!["a.*".into()],
             }),
-            "4a2808011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f",
+            "4a2d08011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f5203612e2a",
         ),
         (
             Payload::Cancel(wire::Cancel { execution_id: "e".into(), call_id: "1".into(), reason: "r".into() }),
@@ -131,8 +134,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 warnings: warnings(),
                 error: "e".into(),
                 code: "C".into(),
+                tools: vec!["a.*".into()],
             }),
-            "6a1d0805120b0a0777616c6c5f6d7310071a060a015712016d2201652a0143",
+            "6a220805120b0a0777616c6c5f6d7310071a060a015712016d2201652a01433203612e2a",
         ),
         (
             Payload::ToolsChanged(wire::ToolsChanged {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use clap::Args;
 use relay_proto::{ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
 use serde::{Deserialize, Serialize};
@@ -109,7 +110,8 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let pool = Pool::start(PoolConfig { stock: 1, ..config }).map_err(|error| internal(error.to_string()))?;
     let worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
     let bindings = Bindings { io: true, ..Bindings::default() };
-    let request = ExecutionRequest { source: request.source, input: request.input, bindings, limits };
+    let EvalRequest { source, input, .. } = request;
+    let request = ExecutionRequest { input, bindings, ..ExecutionRequest::new(source, limits) };
     // The sender is kept: while it lives, nobody has cancelled.
     let (_sender, commands) = mpsc::channel(1);
     let control = Control { commands, states: Arc::default() };
@@ -128,6 +130,10 @@ impl EventSink for Output {
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let message = format!("there is no server {:?}; eval has no tools", tool.server());
         Err(CallFailure { code: ErrorCode::UnknownServer.into(), message })
+    }
+
+    fn store(&self, _key: String, _json: Option<Bytes>) -> bool {
+        false
     }
 
     async fn reserve(&self, _weight: usize) -> Option<()> {

@@ -8,6 +8,7 @@ mod link;
 mod run;
 mod states;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -32,28 +33,74 @@ pub(crate) struct ExecutionRequest {
     pub(crate) input: String,
     pub(crate) bindings: Bindings,
     pub(crate) limits: Limits,
+    /// The full names of the tools that it can call, for bindings that show them.
+    pub(crate) tools: Vec<String>,
+    /// What the session's store holds, for the binding.
+    pub(crate) stored: Vec<(String, Bytes)>,
+    /// Sources of the host's own functions, by full name.
+    pub(crate) local_tools: BTreeMap<String, String>,
+    /// What `Math.random` begins with.
+    pub(crate) seed: Option<u64>,
+    /// The time that the code begins at, in ms since 1970.
+    pub(crate) now_ms: Option<i64>,
+}
+
+impl ExecutionRequest {
+    /// A source with its limits, and nothing beside `mcp`.
+    pub(crate) fn new(source: String, limits: Limits) -> Self {
+        Self {
+            source,
+            input: String::new(),
+            bindings: Bindings::default(),
+            limits,
+            tools: Vec::new(),
+            stored: Vec::new(),
+            local_tools: BTreeMap::new(),
+            seed: None,
+            now_ms: None,
+        }
+    }
+
+    /// What it takes to hold it, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let local: usize = self.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
+        self.source.len() + self.input.len() + local
+    }
 }
 
 /// What an execution has beside `mcp`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bindings {
     pub(crate) console: bool,
+    pub(crate) timers: bool,
     pub(crate) io: bool,
+    pub(crate) servers: bool,
+    pub(crate) introspection: bool,
+    pub(crate) store: bool,
 }
 
 impl Bindings {
     /// The names of all bindings that there are.
-    pub(crate) const NAMES: [&'static str; 2] = ["console", "io"];
+    pub(crate) const NAMES: [&'static str; 6] = ["console", "timers", "io", "servers", "introspection", "store"];
 
     /// Asks for one by its name. Gives `false` where there is none of that name.
     #[must_use]
     pub(crate) fn add(&mut self, name: &str) -> bool {
         match name {
             "console" => self.console = true,
+            "timers" => self.timers = true,
             "io" => self.io = true,
+            "servers" => self.servers = true,
+            "introspection" => self.introspection = true,
+            "store" => self.store = true,
             _ => return false,
         }
         true
+    }
+
+    /// Whether the code is to know which tools there are.
+    pub(crate) fn show_tools(&self) -> bool {
+        self.servers || self.introspection
     }
 }
 
@@ -121,6 +168,10 @@ pub(crate) trait EventSink {
 
     /// Sends an event, in the room that was reserved for it.
     fn send(&mut self, permit: Self::Permit, event: Event);
+
+    /// Puts a value into the session's store; no value takes it out. Gives whether there was room.
+    #[must_use]
+    fn store(&self, key: String, json: Option<Bytes>) -> bool;
 }
 
 /// How an execution ended.
@@ -185,7 +236,7 @@ pub(crate) async fn run(
     sink: &mut impl EventSink,
 ) -> (Outcome, Worker) {
     let Control { mut commands, states } = control;
-    let limits = request.limits;
+    let (limits, has_store) = (request.limits, request.bindings.store);
     let begun = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|mut socket| {
         worker.limit_memory(limits.get(LimitName::MemoryBytes))?;
         let mut first = BytesMut::new();
@@ -205,7 +256,8 @@ pub(crate) async fn run(
             return (Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() }, worker);
         }
     };
-    let mut run = Run::new(worker, limits, Writer { socket: writer, pending: first }, Arc::clone(&states));
+    let writer = Writer { socket: writer, pending: first };
+    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), has_store);
     let mut reader = Reader { socket: reader, buffer: BytesMut::new() };
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
@@ -266,12 +318,23 @@ pub(crate) async fn run(
 }
 
 fn start(request: ExecutionRequest) -> Instruction {
-    let limit = |name| request.limits.get(name);
+    let ExecutionRequest { limits, bindings, .. } = request;
+    let limit = |name| limits.get(name);
+    let stored = request.stored.into_iter().map(|(key, json)| message::StoredValue { key, json });
     Instruction::Start(message::Start {
         source: request.source,
         input: request.input,
-        console: request.bindings.console,
-        io: request.bindings.io,
+        console: bindings.console,
+        timers: bindings.timers,
+        io: bindings.io,
+        servers: bindings.servers,
+        introspection: bindings.introspection,
+        store: bindings.store,
+        tools: request.tools,
+        stored: stored.collect(),
+        local_tools: request.local_tools,
+        seed: request.seed,
+        now_ms: request.now_ms,
         heap_bytes: limit(LimitName::HeapBytes),
         tool_calls: limit(LimitName::ToolCalls),
         tool_calls_in_flight: limit(LimitName::ToolCallsInFlight),

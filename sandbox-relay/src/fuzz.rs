@@ -19,7 +19,6 @@ use crate::fairness::Fairness;
 use crate::meter::Meter;
 use crate::outbound::outbound;
 use crate::sandbox::pool::Pool;
-use crate::sandbox::source;
 use crate::session::{Reply, Session};
 use crate::subject::Subjects;
 use crate::{App, Phase};
@@ -42,7 +41,7 @@ pub fn source(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && text.len() <= 2_048
     {
-        match source::prepare(text) {
+        match relay_script::prepare(text) {
             Ok(prepared) => assert!(prepared.module.len() <= text.len() + 256),
             Err(error) => assert!(!error.message.is_empty()),
         }

@@ -5,6 +5,7 @@
 //! 1. `connection`: frames in and out; `meter`: what a peer may send; `outbound`: what waits to be written
 //! 2. [`auth`]: the token, checked before the WebSocket begins; `subject`: what its connections share
 //! 3. `session`: messages, and what is open for this host; `session::sink`: its end of one execution
+//!    `store`: what its executions leave for those after them
 //! 4. `admission`: who runs when; `fairness`: who burns CPU while others want it
 //! 5. `execution`: one run from outside; `execution::run`: what it has used; `execution::link`: the worker's socket
 //! 6. `sandbox`: the worker processes, and what happens in them
@@ -29,6 +30,7 @@ mod sandbox;
 pub mod serve;
 mod server;
 mod session;
+mod store;
 mod subject;
 pub mod tls;
 pub mod token;

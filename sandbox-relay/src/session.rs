@@ -2,6 +2,7 @@
 
 mod announced;
 mod faults;
+mod request;
 mod sink;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -10,9 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::wire::message::Payload;
-use relay_proto::{
-    CallId, Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, Limits, PROTOCOL_VERSION, ToolPatterns, wire,
-};
+use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitName, Limits, PROTOCOL_VERSION, ToolPatterns, wire};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
@@ -23,6 +22,7 @@ use crate::execution::{
     Bindings, CallFailure, CallStates, Command, Control, ExecutionError, ExecutionRequest, Wait, WorkerCall,
 };
 use crate::outbound::Outbound;
+use crate::store::Store;
 use crate::subject::SubjectPermit;
 use announced::AnnouncedTools;
 use faults::Faults;
@@ -34,14 +34,11 @@ const REMEMBERED_EXECUTIONS: usize = 1_024;
 const MAX_LIVE_EXECUTIONS: usize = 512;
 /// How many bytes of source and input they may hold.
 const SESSION_SOURCE_BYTES: usize = 32 << 20;
-/// How many patterns an execution's tools are given by, and the most bytes of one.
-const MAX_PATTERNS: usize = 256;
-const MAX_PATTERN_BYTES: usize = 256;
 /// The most bytes of a host's words on a failed call.
 const MAX_FAILURE_BYTES: usize = 8 << 10;
 
 /// What `welcome` offers.
-const FEATURES: [&str; 4] = ["call_state", "renew", "tools_changed", "traceparent"];
+const FEATURES: [&str; 6] = ["call_state", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
 
 /// The peer did what the session's state does not allow: the session is over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +77,8 @@ struct Shared {
     source_bytes: Arc<Semaphore>,
     /// What the host announced last; without hello no tool is known by name.
     tools: RwLock<Arc<AnnouncedTools>>,
+    /// What executions leave for those after them.
+    store: Mutex<Store>,
     state: Mutex<State>,
     /// Told whenever an execution has ended.
     ended: Notify,
@@ -141,6 +140,10 @@ impl Shared {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn announce(&self, tools: AnnouncedTools) {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
@@ -178,6 +181,7 @@ impl Session {
             outbound,
             source_bytes: Arc::new(Semaphore::new(SESSION_SOURCE_BYTES)),
             tools: RwLock::default(),
+            store: Mutex::default(),
             state: Mutex::default(),
             ended: Notify::new(),
         };
@@ -291,11 +295,11 @@ impl Session {
             return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
         }
         let grant = SessionGrant::new(&shared.app, identity.grant);
-        let (limits, warnings) = (grant.limits.to_wire(), grant.warnings());
+        let (limits, tools, warnings) = (grant.limits.to_wire(), grant.tools.to_wire(), grant.warnings());
         *shared.grant.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grant);
         shared.expires.send_replace(Instant::now() + identity.expires_in);
         let expires_in_ms = u64::try_from(identity.expires_in.as_millis()).unwrap_or(u64::MAX);
-        Payload::Renewed(wire::Renewed { expires_in_ms, limits, warnings, ..Default::default() })
+        Payload::Renewed(wire::Renewed { expires_in_ms, limits, tools, warnings, ..Default::default() })
     }
 
     fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
@@ -316,6 +320,7 @@ impl Session {
             expires_in_ms: u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX),
             warnings: grant.warnings(),
             bindings: Bindings::NAMES.map(Into::into).into(),
+            tools: grant.tools.to_wire(),
         }))
     }
 
@@ -331,17 +336,12 @@ impl Session {
             return refuse(ErrorCode::InvalidInput, relay_proto::id::InvalidExecutionId.to_string());
         };
         let grant = self.shared.grant();
-        let only = (mode == Mode::Full && !execute.remote_tools.is_empty()).then(|| execute.remote_tools.clone());
-        if let Some(patterns) = &only
-            && (patterns.len() > MAX_PATTERNS || patterns.iter().any(|it| it.len() > MAX_PATTERN_BYTES))
-        {
-            let message = format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one");
-            return refuse(ErrorCode::InvalidInput, message);
-        }
         // What is none is not passed on.
         let traceparent = execute.traceparent.parse().ok();
-        let (request, warnings) = match self.request(execute, mode, &grant) {
-            Ok(request) => request,
+        let only = if mode == Mode::Full { request::only(&execute) } else { Ok(ToolPatterns::default()) };
+        let checked = only.and_then(|only| Ok((only, request::request(execute, mode, &grant)?)));
+        let (only, (request, warnings)) = match checked {
+            Ok(checked) => checked,
             Err(message) => return refuse(ErrorCode::InvalidInput, message),
         };
         let in_flight = request.limits.size(LimitName::ToolCallsInFlight);
@@ -369,52 +369,22 @@ impl Session {
             state.executions.insert(id.clone(), LiveExecution { commands: sender, states: Arc::clone(&states) });
             Control { commands, states }
         };
-        let only = ToolPatterns::new(only);
         let shared = Arc::clone(&self.shared);
-        let sink = SessionSink { shared, grant, only, id, traceparent, basic: mode != Mode::Full };
+        let introspects = request.bindings.introspection;
+        let suggestions = sink::SUGGESTIONS.into();
+        let basic = mode != Mode::Full;
+        let sink = SessionSink { shared, grant, only, introspects, suggestions, id, traceparent, basic };
         tokio::spawn(run_execution(sink, request, control, warnings, held));
         None
     }
 
-    /// Room for a request's source and input: this session's, its subject's and the relay's.
+    /// Room for a request's texts: this session's, its subject's and the relay's.
     fn hold_source(&self, request: &ExecutionRequest) -> Option<HeldSource> {
-        let bytes = u32::try_from(request.source.len() + request.input.len()).ok()?;
+        let bytes = u32::try_from(request.held_bytes()).ok()?;
         let of_session = Arc::clone(&self.shared.source_bytes).try_acquire_many_owned(bytes).ok()?;
         let of_subject = Arc::clone(&self.shared.of_subject.budgets.sources).try_acquire_many_owned(bytes).ok()?;
         let of_relay = Arc::clone(&self.shared.app.source_bytes).try_acquire_many_owned(bytes).ok()?;
         Some([of_session, of_subject, of_relay])
-    }
-
-    fn request(
-        &self,
-        execute: wire::Execute,
-        mode: Mode,
-        grant: &SessionGrant,
-    ) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
-        if !execute.local_tools.is_empty() {
-            return Err("local_tools are off on this relay".into());
-        }
-        let mut bindings = Bindings::default();
-        let (limits, clamped) = if mode == Mode::Full {
-            for name in &execute.bindings {
-                if !bindings.add(name) {
-                    let names = Bindings::NAMES.join(", ");
-                    return Err(format!("there is no binding {:?}; there are: {names}", short(name)));
-                }
-            }
-            let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
-            grant.limits.lowered(&asked)
-        } else {
-            (grant.limits, Vec::new())
-        };
-        let most = limits.size(LimitName::SourceBytes);
-        if execute.code.len() > most {
-            return Err(format!("the source has {} bytes; the limit source_bytes is {most}", execute.code.len()));
-        }
-        // Without the binding nobody could read it.
-        let input = if bindings.io { execute.input } else { String::new() };
-        let request = ExecutionRequest { source: execute.code, input, bindings, limits };
-        Ok((request, clamped.iter().map(clamp_warning).collect()))
     }
 
     fn tool_result(&mut self, result: wire::ToolResult, mode: Mode) -> Result<(), Violation> {

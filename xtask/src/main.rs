@@ -39,6 +39,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Do twenty tasks over real MCP servers, tool by tool and by programs, and count what passes through a model's context
+    Study {
+        /// What the study takes: names of tasks, --turn-delay-ms N, --json FILE
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Load a relay for long, one execution in twenty hostile, and see that nothing grows
     Soak {
         /// For how many minutes
@@ -58,6 +64,7 @@ fn main() -> anyhow::Result<()> {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(without_container),
         Command::Bench { arguments } => bench(&arguments),
+        Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&[format!("--soak-minutes={minutes}")]),
         Command::Image => docker::build_image().map(drop),
     }
@@ -118,4 +125,13 @@ fn bench(arguments: &[String]) -> anyhow::Result<()> {
         bench.arg(format!("--image-bytes={bytes}"));
     }
     run::check(bench.args(arguments))
+}
+
+fn study(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
+    step("Building with optimizations");
+    let packages = ["--package", "sandbox-relay", "--package", "relay-study"];
+    run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
+    step("Doing the tasks; the first time, MCP servers are installed from npm and PyPI");
+    let program = std::env::current_dir()?.join(run::target_folder()?).join("release/relay-study");
+    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
 }

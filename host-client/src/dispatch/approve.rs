@@ -6,7 +6,7 @@ use std::time::Duration;
 use relay_proto::{ErrorCode, wire};
 use tokio::time::Instant;
 
-use super::{ApprovedCall, CheckedCall, Denied, Dispatch, Failed, Failure, RuledCall};
+use super::{ApprovedCall, Caller, CheckedCall, Denied, Dispatch, Failed, Failure, RuledCall};
 use crate::approval::{self, Answer, ApprovalRequest, Scope};
 use crate::audit::Verdict;
 use crate::event::Event;
@@ -104,7 +104,7 @@ impl Dispatch<'_> {
     /// For how long one question may be open. A relay that does not know of approvals goes on counting.
     fn patience(&self) -> Duration {
         let patience = self.call.context.approval_timeout;
-        if self.states.is_some() { patience } else { patience.min(self.left()) }
+        if matches!(self.caller, Caller::UnawareRelay) { patience.min(self.left()) } else { patience }
     }
 
     /// Whether a person said yes before, and for how long.

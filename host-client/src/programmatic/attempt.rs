@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
                 }
             };
             let error = match self.attempt(reply, &client).await {
-                Ok((code, outcome)) => return Ok(self.answered(code, outcome)),
+                Ok((code, outcome)) => return Ok(self.answered(code, outcome).await),
                 Err(error) => error,
             };
             if let Some(last) = self.attempts.last_mut() {
@@ -236,8 +236,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn answered(mut self, code: String, outcome: Outcome) -> ProgrammaticAnswer {
-        self.messages.push(Message::user(teach::result(&outcome)));
+    async fn answered(mut self, code: String, outcome: Outcome) -> ProgrammaticAnswer {
+        let (json, output) = (outcome.json.clone(), self.programmatic.config.output);
+        // A large value takes its time, in which other requests have to go on.
+        let shown = tokio::task::spawn_blocking(move || teach::result(&json, output)).await;
+        let shown = shown.unwrap_or_else(|_| "The program returned what could not be shown.".to_owned());
+        self.messages.push(Message::user(shown));
         self.tell(Step::Done { attempt: self.attempts.len() });
         let usage = TotalUsage::of(&self.attempts);
         ProgrammaticAnswer { outcome, code, attempts: self.attempts, usage, messages: self.messages }

@@ -3,57 +3,27 @@
 use std::fmt::Write as _;
 
 use super::answer::ProgrammaticError;
-use crate::client::Outcome;
 use crate::error::ExecutionError;
+use crate::output::OutputConfig;
 use crate::policy::Phase;
 use crate::report::printed;
 use crate::shorten::shortened_text;
+use crate::surroundings::surroundings;
 
 /// The most bytes of an error's message, and of what was printed before it, in a prompt.
 const MESSAGE_BYTES: usize = 4_000;
-/// The most bytes of a result in a conversation.
-const RESULT_BYTES: usize = 20_000;
 
 /// What a program is, with the bindings that it has and the overview of the tools.
 pub(super) fn system(bindings: &[&str], overview: &str) -> String {
-    let has = |name: &str| bindings.contains(&name);
-    let mut text = String::from(
+    format!(
         "You fulfil the user's request with one program that calls tools. Answer with the program in a ```js fence and \
          nothing else. It is run once, and what it returns is the answer to the request.\n\
-         - Form: JavaScript or TypeScript; statements at the top level, where `await` works, and `return` with the answer.\n\
-         - Tools: `await mcp.call(\"server.tool\", {…})` gives the tool's result.",
-    );
-    if has("servers") {
-        text.push_str(" Each server is also an object with its tools, such as `await exa.search({query: \"…\"})`.");
-    }
-    text.push_str(
-        "\n- Calls that do not need each other's results are made together: \
-         `const [a, b] = await Promise.all([mcp.call(…), mcp.call(…)])`.\n\
-         - `return` the answer as JSON: only what the request asks for. Filter, join and count in the program.\n\
-         - A failed call throws an Error with `code` (such as `INVALID_ARGUMENTS`, `TOOL_FAILED`, `TOOL_DENIED`) and \
-         `message`. Catch it where the program can go on without the call, and nowhere else.\n\
-         - What is there: the built-ins of ECMAScript, `mcp`",
-    );
-    for (name, what) in [
-        ("console", ", `console`"),
-        ("timers", ", timers such as `setTimeout`"),
-        (
-            "introspection",
-            "; `await mcp.search(\"words\")` finds tools, `await mcp.describe(\"server.tool\")` says how to call one",
-        ),
-    ] {
-        if has(name) {
-            text.push_str(what);
-        }
-    }
-    text.push_str(
-        ".\n- What is not there: no `require`, `import`, `fetch`, `fs` or `process`, no files and no network. Everything \
-         outside is reached by tools.\n\
+         {}\
          - Where the tools cannot do what is asked, return a text that says what is missing.\n\
-         The tools:\n",
-    );
-    text.push_str(overview);
-    text
+         The tools:\n\
+         {overview}",
+        surroundings(bindings)
+    )
 }
 
 /// What a phase means for the program.
@@ -64,10 +34,10 @@ pub(super) fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// What the program returned, for the conversation.
-pub(super) fn result(outcome: &Outcome) -> String {
-    let json = String::from_utf8_lossy(&outcome.json);
-    format!("The program returned:\n{}", shortened_text(&json, RESULT_BYTES))
+/// What the program returned, for the conversation. What a later request is about, nobody knows yet, so that nothing is left
+/// out by intent; and there is no tool to read the rest with, so that none is kept.
+pub(super) fn result(json: &[u8], output: OutputConfig) -> String {
+    format!("The program returned:\n{}", output.show(json, None, None).text)
 }
 
 /// What went wrong with a program.

@@ -10,7 +10,7 @@ use super::arguments::{OutputMode, SandboxInput};
 use crate::client::Outcome;
 use crate::policy::Phase;
 use crate::programmatic::{Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError};
-use crate::report::Report;
+use crate::report::{Report, listed};
 
 /// What came of an objective.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -172,6 +172,6 @@ impl From<SandboxOutput> for Report {
     fn from(output: SandboxOutput) -> Self {
         // Strings, numbers and lists of them always are JSON.
         let structured = serde_json::to_value(&output).unwrap_or_default();
-        Self { text: structured.to_string(), notes: None, structured: Some(structured), is_error: !output.success }
+        Self { is_error: !output.success, ..listed(structured) }
     }
 }

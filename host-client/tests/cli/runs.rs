@@ -172,3 +172,20 @@ async fn a_pipe_that_nobody_reads_is_no_failure_and_a_full_disk_is() {
     let mut child = command.stdin(Stdio::null()).stderr(writer).spawn().unwrap();
     assert_eq!(crate::within(child.wait()).await.unwrap().code(), Some(2));
 }
+
+#[tokio::test]
+async fn fit_prints_what_a_model_would_read() {
+    let folder = Folder::new();
+    let code = "return Array.from({length: 900}, (_, id) => ({id, text: id === 7 ? 'a deadlock' : 'all is well'}))";
+    assert_eq!(folder.run_with(code, &["run", "-"]).await.value().as_array().map(Vec::len), Some(900));
+    let ended = folder.run_with(code, &["run", "-", "--fit"]).await;
+    assert!(
+        ended.out.starts_with("[Summary: an array of 900 items, ") && !ended.out.contains("read_output"),
+        "{ended:?}"
+    );
+    assert!(ended.out.ends_with("% reduced]\n") && ended.err.is_empty(), "{ended:?}");
+    let ended = folder.run_with(code, &["run", "--fit=deadlocks", "-"]).await;
+    assert!(ended.out.starts_with("[Filtered by intent: 1 of ") && ended.out.contains("a deadlock"), "{ended:?}");
+    assert_eq!(folder.run_with("return 'as it is'", &["run", "-", "--fit"]).await.out, "as it is\n");
+    assert!(folder.run(&["run", "-", "--fit", "--json"]).await.error(2).contains("cannot be used with"));
+}

@@ -40,7 +40,7 @@ async fn a_request_becomes_a_program_and_the_program_a_result() {
         "fs",
         "process",
         "console",
-        "math.add: Adds two numbers",
+        "math.add(args: { a: number; b: number }): Promise<number> // Adds two numbers",
     ] {
         assert!(asked[0].system.contains(taught), "{taught} is not in: {}", asked[0].system);
     }

@@ -278,7 +278,7 @@ async fn an_agent_of_rig_has_it_as_its_tool() {
     let tool = sandbox.tool(&Scripted::new(["return 'found'"]));
     assert_eq!(tool_definition(&tool).name, "sandbox_execute");
     let input = json!({"objective": "look", "phase": "discover"});
-    let output: String = Tool::call(&tool, &mut ToolContext::default(), input).await.unwrap();
+    let output = Tool::call(&tool, &mut ToolContext::default(), input).await.unwrap().render();
     assert!(output.contains("\"summary\":\"found\""), "{output}");
     let failed = PortableTool::call(&tool, json!({})).await.unwrap_err();
     let told = PortableTool::map_error(&tool, failed);

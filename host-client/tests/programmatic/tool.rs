@@ -10,7 +10,13 @@ async fn one_definition_has_the_shape_of_each_provider() {
     let scene = Scene::new().await;
     let tool = ExecuteCode::new(scene.client.clone());
     let definition = tool.definition();
-    assert!(definition.description.contains("math.add: Adds two numbers"), "{}", definition.description);
+    assert!(
+        definition
+            .description
+            .contains("\nmath.add(args: { a: number; b: number }): Promise<number> // Adds two numbers\n"),
+        "{}",
+        definition.description
+    );
     assert_eq!(definition.parameters["required"], json!(["code"]));
     let (name, description, schema) = ("execute_code", &definition.description, &definition.parameters);
     let function = json!({"name": name, "description": description, "parameters": schema});

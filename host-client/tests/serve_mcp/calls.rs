@@ -1,4 +1,4 @@
-//! What the three tools do.
+//! What the tools do.
 
 use serde_json::{Value, json};
 
@@ -15,8 +15,12 @@ async fn code_calls_tools_of_other_servers_and_gives_text_and_structured_content
     let mut client = Client::over_stdio(&setup).await;
     let tools = client.list().await;
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    assert_eq!(names, ["execute_code", "search_tools", "describe_tools"]);
-    assert!(tools[0]["description"].as_str().unwrap().contains("\neverything.echo: Echoes back the input string\n"));
+    assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
+    assert!(
+        tools[0]["description"].as_str().unwrap().contains(
+            "\neverything.echo(args: { message: string }): Promise<unknown> // Echoes back the input string\n"
+        )
+    );
 
     let code = "const [a, b] = await Promise.all([
         mcp.call('everything.get-sum', {a: 2, b: 3}), mcp.call('everything.echo', {message: 'hi'})]);
@@ -69,13 +73,13 @@ async fn a_failure_says_what_where_and_what_to_do() {
     assert!(text(&result, 0).contains("the server \"fake\" has no tool \"ecko\""), "{result}");
     assert_eq!(result["structuredContent"]["usage"]["tool_calls"], 0, "{result}");
 
-    let result = client.execute("return 'x'.repeat(100_001)").await;
+    let small = json!({"code": "return 'x'.repeat(1_001)", "limits": {"result_bytes": 1_000}});
+    let result = client.call("execute_code", small).await;
     let error = &result["structuredContent"]["error"];
     assert_eq!((&error["code"], &error["limit"]), (&json!("RESULT_LIMIT"), &json!("result_bytes")), "{result}");
     let hint = error["hint"].as_str().unwrap();
     assert!(text(&result, 0).ends_with(&format!("\nhint: {hint}")), "{result}");
-    let larger = json!({"code": "return 'x'.repeat(100_001)", "limits": {"result_bytes": 200_000}});
-    let result = client.call("execute_code", larger).await;
+    let result = client.execute("return 'x'.repeat(100_001)").await;
     assert_eq!(result["structuredContent"]["result"].as_str().map(str::len), Some(100_001));
     let result = client.execute("for (let i = 0; i < 1000; i++) console.log('x'.repeat(60))").await;
     let output = result["structuredContent"]["output"].as_str().unwrap();
@@ -141,6 +145,7 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let found = client.call("search_tools", json!({"query": "sum of numbers", "limit": 3})).await;
     let found = &found["structuredContent"]["tools"];
     assert_eq!(found[0]["name"], "everything.get-sum", "{found}");
+    assert!(found[0]["typescript"].as_str().unwrap().contains("function get_sum(args: {"), "{found}");
     assert!(found.as_array().unwrap().len() <= 3, "{found}");
     let nothing = client.call("search_tools", json!({"query": "xyzzy"})).await;
     assert_eq!(nothing["structuredContent"]["tools"], json!([]));
@@ -151,9 +156,10 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let described = client.call("describe_tools", json!({"names": names})).await;
     let described = &described["structuredContent"]["tools"];
     assert!(described[0]["input_schema"]["properties"]["a"].is_object(), "{described}");
-    assert!(described[1]["error"].as_str().unwrap().contains("did you mean \"get-sum\"?"), "{described}");
-    assert!(described[2]["error"].as_str().unwrap().contains("did you mean \"everything\"?"), "{described}");
-    assert!(described[3]["error"].is_string(), "{described}");
+    assert!(described[0]["typescript"].as_str().unwrap().contains("function get_sum(args: {"), "{described}");
+    assert!(described[1]["error"].as_str().unwrap().contains("did you mean \"everything.get-sum\"?"), "{described}");
+    assert!(described[2]["error"].as_str().unwrap().contains("did you mean \"everything.echo\"?"), "{described}");
+    assert!(described[3]["error"].as_str().unwrap().contains("\"everything.echo\" or \"fake.echo\""), "{described}");
     assert_eq!(described[4]["effect"], "read_only", "{described}");
     let many = client.call("describe_tools", json!({"names": vec!["fake.echo"; 25]})).await;
     assert_eq!(many["structuredContent"]["tools"].as_array().unwrap().len(), 20);

@@ -11,6 +11,7 @@ mod processes;
 mod python;
 mod raw;
 mod relay;
+mod results;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod setup;

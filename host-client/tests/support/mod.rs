@@ -42,13 +42,18 @@ pub(crate) struct Failed {
 impl Caller {
     /// Connects a host that has these tools.
     pub(crate) async fn new(tools: &Tools) -> Self {
+        let host = Host::new(tools.clone()).policy(Policy::new().allow(["*"]));
+        Self::with(host, ExecuteRequest::new("the test")).await
+    }
+
+    /// Connects a host, and lets it ask for this execution.
+    pub(crate) async fn with(host: Host, request: ExecuteRequest) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
-        let tools = tools.clone();
         let host = tokio::spawn(async move {
-            let client = Client::connect(config, Host::new(tools).policy(Policy::new().allow(["*"]))).await.unwrap();
+            let client = Client::connect(config, host).await.unwrap();
             // It ends with the test, which is no success.
-            drop(client.run(ExecuteRequest::new("the test")).await);
+            drop(client.run(request).await);
         });
         let (stream, _) = within(listener.accept()).await.unwrap();
         let socket = within(tokio_tungstenite::accept_async(stream)).await.unwrap();

@@ -27,6 +27,10 @@ impl EventSink for Sink {
         Ok(())
     }
 
+    fn store(&self, _: String, _: Option<Bytes>) -> bool {
+        false
+    }
+
     async fn reserve(&self, _: usize) -> Option<()> {
         Some(())
     }
@@ -74,8 +78,7 @@ async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     let (limits, _) = Limits::defaults().lowered(&limits);
     let (answers, commands) = mpsc::channel(64);
     let mut sink = Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, answering };
-    let request =
-        ExecutionRequest { source: String::new(), input: String::new(), bindings: Bindings::default(), limits };
+    let request = ExecutionRequest::new(String::new(), limits);
     let worker = pool.take().await.unwrap();
     let control = Control { commands, states: Arc::default() };
     let (outcome, _worker) = run(worker, request, control, &mut sink).await;

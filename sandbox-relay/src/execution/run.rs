@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use relay_proto::code::warning;
 use relay_proto::wire::{OutputItem, OutputKind};
 use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
 use rustix::process::Signal;
@@ -16,9 +17,13 @@ use super::{CallFailure, CallStates, Command, Event, EventSink, ExecutionError, 
 use crate::sandbox::channel::ChannelError;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
 use crate::sandbox::pool::Worker;
+use crate::store;
 
 /// The most pieces of output in one message.
 const MAX_OUTPUT_ITEMS: usize = 1_024;
+
+/// The most warnings of a worker's that are passed on.
+const MAX_WARNINGS: usize = 16;
 
 /// All waiting for approvals of one execution may take this many times as long as one approval: a worker and its place are held
 /// meanwhile.
@@ -93,10 +98,20 @@ pub(super) struct Run {
     asked_calls: u64,
     output_bytes: usize,
     output_count: u64,
+    /// How often it may still write to the session's store.
+    store_writes: u64,
+    /// Whether something that it wrote there had no room.
+    is_store_full: bool,
 }
 
 impl Run {
-    pub(super) fn new(worker: Worker, limits: Limits, writer: Writer, states: Arc<CallStates>) -> Self {
+    pub(super) fn new(
+        worker: Worker,
+        limits: Limits,
+        writer: Writer,
+        states: Arc<CallStates>,
+        has_store: bool,
+    ) -> Self {
         let started = Instant::now();
         let after = |name| started + Duration::from_millis(limits.get(name));
         Self {
@@ -115,6 +130,8 @@ impl Run {
             asked_calls: 0,
             output_bytes: 0,
             output_count: 0,
+            store_writes: if has_store { store::MAX_WRITES } else { 0 },
+            is_store_full: false,
             worker,
             limits,
         }
@@ -299,6 +316,16 @@ impl Run {
                 }
                 Ok(Some(Event::Output(items)))
             }
+            Report::Stored(message::StoredValue { key, json }) => {
+                // A worker that is what it should be counts, too.
+                if self.store_writes == 0 || key.len() > store::MAX_KEY_BYTES {
+                    return Err(broken("it wrote to the store what it may not"));
+                }
+                self.store_writes -= 1;
+                let json = (!json.is_empty()).then_some(json);
+                self.is_store_full |= !sink.store(key, json);
+                Ok(None)
+            }
             Report::Done(done) => Err(Ended::Done(done)),
             Report::Failed(failed) => Err(Ended::Failed(failed)),
             Report::Ready(_) => Err(broken("it said twice that it is ready")),
@@ -413,9 +440,13 @@ impl Run {
             output_bytes: self.output_bytes as u64,
             memory_bytes,
         };
-        let warnings =
-            warnings.into_iter().take(16).map(|it| wire::Warning { code: short(it.code), message: short(it.message) });
-        (Outcome { result, usage, warnings: warnings.collect() }, self.worker)
+        let warnings = warnings.into_iter().take(MAX_WARNINGS);
+        let warnings = warnings.map(|it| wire::Warning { code: short(it.code), message: short(it.message) });
+        let full = self.is_store_full.then(|| wire::Warning {
+            code: warning::STORE_FULL.into(),
+            message: "something was not stored: other executions of the session filled the store meanwhile".into(),
+        });
+        (Outcome { result, usage, warnings: warnings.chain(full).collect() }, self.worker)
     }
 
     fn checked_result(&self, result: Bytes) -> Result<Bytes, ExecutionError> {

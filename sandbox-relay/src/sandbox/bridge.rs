@@ -4,7 +4,7 @@
 //! that a patched `Promise` or `JSON` changes nothing that crosses.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,8 +13,8 @@ use relay_proto::{ErrorCode, ToolName};
 use super::channel::message::report::Kind as Report;
 use super::channel::message::{self, instruction::Kind as Instruction};
 use super::channel::{ChannelError, Port};
-use super::inspect;
 use super::value::{self, ValueError};
+use super::{clock, inspect, local, make};
 
 /// How long collected reports may wait while the script does not yield.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
@@ -43,8 +43,16 @@ pub(super) struct BridgeLimits {
 pub(super) struct Bridge {
     port: Port,
     limits: BridgeLimits,
+    /// Calls that were sent; the last one's number.
     calls: u64,
-    open: HashMap<u64, OpenCall>,
+    /// Calls that the code made of functions that run here.
+    local_calls: u64,
+    /// Calls whose answers the code has not seen, in the order in which they were sent.
+    open: BTreeMap<u64, OpenCall>,
+    /// How many of them the relay has not answered.
+    unanswered: usize,
+    /// Answers that came and that the code has not seen.
+    arrived: BTreeMap<u64, message::Settle>,
     waiting: VecDeque<WaitingCall>,
     waiting_bytes: usize,
     output_bytes: usize,
@@ -53,9 +61,9 @@ pub(super) struct Bridge {
     flushed_at: Instant,
 }
 
-struct OpenCall {
-    resolver: v8::Global<v8::PromiseResolver>,
-    tool: String,
+pub(super) struct OpenCall {
+    pub(super) resolver: v8::Global<v8::PromiseResolver>,
+    pub(super) tool: String,
 }
 
 /// A call that was made and not yet sent: it waits for its turn, or for the script to yield.
@@ -90,7 +98,10 @@ pub(super) fn begin(port: Port, limits: BridgeLimits) {
         port,
         limits,
         calls: 0,
-        open: HashMap::new(),
+        local_calls: 0,
+        open: BTreeMap::new(),
+        unanswered: 0,
+        arrived: BTreeMap::new(),
         waiting: VecDeque::new(),
         waiting_bytes: 0,
         output_bytes: 0,
@@ -118,11 +129,22 @@ pub(super) fn finish(report: Report) {
 pub(super) fn call<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
+    returned: v8::ReturnValue<v8::Value>,
+) {
+    let tool = tool_name(scope, arguments.get(0));
+    call_tool(scope, tool, arguments.get(1), returned);
+}
+
+/// Calls a tool and returns the promise of its result, rejected at once where it has no name that can be called.
+pub(super) fn call_tool<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: Result<String, v8::Local<'s, v8::Value>>,
+    arguments: v8::Local<'s, v8::Value>,
     mut returned: v8::ReturnValue<v8::Value>,
 ) {
     let Some(resolver) = v8::PromiseResolver::new(scope) else { return };
     returned.set(resolver.get_promise(scope).into());
-    if let Err(error) = begin_call(scope, resolver, arguments.get(0), arguments.get(1)) {
+    if let Err(error) = tool.and_then(|tool| begin_call(scope, resolver, tool, arguments)) {
         resolver.reject(scope, error);
     }
 }
@@ -130,48 +152,94 @@ pub(super) fn call<'s>(
 fn begin_call<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     resolver: v8::Local<'s, v8::PromiseResolver>,
-    name: v8::Local<'s, v8::Value>,
+    tool: String,
     arguments: v8::Local<'s, v8::Value>,
 ) -> Result<(), v8::Local<'s, v8::Value>> {
-    let tool = tool_name(scope, name)?;
-    let limit = with(|bridge| bridge.limits.arguments_bytes);
-    let arguments = match value::to_json(scope, arguments, "{}", limit) {
-        Ok(json) => json,
-        Err(ValueError::Thrown(thrown)) => return Err(thrown),
-        Err(ValueError::NotSerializable { path, reason }) => {
-            let message = format!("the arguments of {tool} cannot be sent as JSON: at {path}, {reason}");
-            return Err(tool_error(scope, ErrorCode::NotSerializable.as_str(), &message, &tool));
-        }
-        Err(ValueError::TooLarge { bytes }) => {
-            let message = format!("the arguments of {tool} have {bytes} bytes or more; the limit is {limit}");
-            return Err(tool_error(scope, ErrorCode::ArgumentsLimit.as_str(), &message, &tool));
-        }
-    };
-    let waiting = WaitingCall {
-        call: OpenCall { resolver: v8::Global::new(scope, resolver), tool },
-        arguments: arguments.into(),
-    };
-    let (most, refused) = with(|bridge| {
-        let most = bridge.limits.tool_calls;
-        if bridge.calls + bridge.waiting.len() as u64 >= most {
-            return (most, Some(waiting.call.tool));
-        }
-        bridge.waiting_bytes += waiting.arguments.len();
-        bridge.waiting.push_back(waiting);
+    let arguments = arguments_json(scope, &tool, arguments)?;
+    check_count(scope, &tool)?;
+    let call = OpenCall { resolver: v8::Global::new(scope, resolver), tool };
+    if local::is_one(&call.tool) {
+        with(|bridge| bridge.local_calls += 1);
+        local::call(scope, call, &arguments);
+        return Ok(());
+    }
+    let waiting_bytes = with(|bridge| {
+        bridge.waiting_bytes += arguments.len();
+        bridge.waiting.push_back(WaitingCall { call, arguments: arguments.into() });
         // While the script yields often, calls go out together; one that computes on does not hold them back.
         if bridge.flushed_at.elapsed() > FLUSH_AFTER {
             bridge.send();
         }
-        (most, None)
+        bridge.waiting_bytes
     });
-    if with(|bridge| bridge.waiting_bytes > bridge.limits.waiting_bytes) {
+    if waiting_bytes > with(|bridge| bridge.limits.waiting_bytes) {
         super::worker::fail_memory_limit("heap_bytes", "the arguments of waiting calls used up the memory");
     }
-    match refused {
-        None => Ok(()),
-        Some(tool) => {
-            let message = format!("{tool} was not called: this execution has used its {most} tool calls");
-            Err(tool_error(scope, ErrorCode::ToolCallLimit.as_str(), &message, &tool))
+    Ok(())
+}
+
+fn arguments_json<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    arguments: v8::Local<'s, v8::Value>,
+) -> Result<Vec<u8>, v8::Local<'s, v8::Value>> {
+    let limit = with(|bridge| bridge.limits.arguments_bytes);
+    value::to_json(scope, arguments, "{}", limit).map_err(|error| match error {
+        ValueError::Thrown(thrown) => thrown,
+        ValueError::NotSerializable { path, reason } => {
+            let message = format!("the arguments of {tool} cannot be sent as JSON: at {path}, {reason}");
+            tool_error(scope, ErrorCode::NotSerializable.as_str(), &message, tool)
+        }
+        ValueError::TooLarge { bytes } => {
+            let message = format!("the arguments of {tool} have {bytes} bytes or more; the limit is {limit}");
+            tool_error(scope, ErrorCode::ArgumentsLimit.as_str(), &message, tool)
+        }
+    })
+}
+
+/// One more call, if the execution has one left.
+fn check_count<'s>(scope: &mut v8::PinScope<'s, '_>, tool: &str) -> Result<(), v8::Local<'s, v8::Value>> {
+    let (made, most) =
+        with(|bridge| (bridge.calls + bridge.local_calls + bridge.waiting.len() as u64, bridge.limits.tool_calls));
+    if made < most {
+        return Ok(());
+    }
+    let message = format!("{tool} was not called: this execution has used its {most} tool calls");
+    Err(tool_error(scope, ErrorCode::ToolCallLimit.as_str(), &message, tool))
+}
+
+/// Calls a tool and waits for its answer, while the script stands still.
+///
+/// # Errors
+/// The call failed, as the script reads it.
+pub(super) fn ask<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    arguments: Vec<u8>,
+) -> Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>> {
+    check_count(scope, tool)?;
+    let answer = with(|bridge| {
+        bridge.send();
+        // The relay ends workers that have more calls open than they may.
+        while bridge.unanswered >= bridge.limits.in_flight {
+            let Instruction::Settle(settle) = bridge.port.receive()? else { continue };
+            bridge.arrive(settle);
+        }
+        let number = bridge.put_call(tool.to_owned(), arguments.into());
+        bridge.flush();
+        loop {
+            let Instruction::Settle(settle) = bridge.port.receive()? else { continue };
+            if settle.call == number {
+                bridge.unanswered -= 1;
+                return Ok(settle);
+            }
+            bridge.arrive(settle);
+        }
+    });
+    match answer {
+        Ok(settle) => settled_value(scope, settle, tool),
+        Err(ChannelError::Socket(_) | ChannelError::TooLong(_) | ChannelError::Undecodable(_)) => {
+            super::sys::exit_now(super::worker::EXIT_ORPHANED)
         }
     }
 }
@@ -198,8 +266,13 @@ fn tool_name<'s>(
 
 /// The `Error` that a failed call rejects with. It carries a mark that the script can neither see nor forge, by which an
 /// uncaught one is known to be ours.
-fn tool_error<'s>(scope: &mut v8::PinScope<'s, '_>, code: &str, message: &str, tool: &str) -> v8::Local<'s, v8::Value> {
-    let text = v8::String::new(scope, message).unwrap_or_else(|| v8::String::empty(scope));
+pub(super) fn tool_error<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    code: &str,
+    message: &str,
+    tool: &str,
+) -> v8::Local<'s, v8::Value> {
+    let text = make::string(scope, message);
     let error = v8::Exception::error(scope, text);
     if let Ok(object) = v8::Local::<v8::Object>::try_from(error) {
         for (key, text) in [("code", code), ("tool", tool)] {
@@ -228,36 +301,74 @@ pub(super) fn tool_error_marks<'s>(
     Some((mark("code")?, mark("tool")?))
 }
 
-/// What came of waiting for an answer.
+/// What came of waiting.
 pub(super) enum Wait {
     /// At least one call was settled; the script can go on.
     Settled,
-    /// No call is open: nothing can ever come.
+    /// The time is over, and nothing came.
+    Elapsed,
+    /// No call is open and no time was given: nothing can ever come.
     NothingOpen,
 }
 
-/// Sends what is collected and waits until a call is answered.
+/// Sends what is collected and waits until a call is answered, or the time is over.
 ///
 /// # Errors
 /// The relay is gone or sent what it must not.
-pub(super) fn wait(scope: &mut v8::PinScope<'_, '_>) -> Result<Wait, ChannelError> {
-    let first = with(|bridge| {
-        bridge.send();
-        if bridge.open.is_empty() {
+pub(super) fn wait(scope: &mut v8::PinScope<'_, '_>, within: Option<Duration>) -> Result<Wait, ChannelError> {
+    with(Bridge::send);
+    if clock::is_given() {
+        return wait_in_order(scope, within);
+    }
+    let settles = with(|bridge| {
+        if bridge.open.is_empty() && within.is_none() {
             return Ok(None);
         }
-        bridge.port.receive().map(Some)
+        if bridge.arrived.is_empty() {
+            match bridge.port.receive_within(within)? {
+                Some(Instruction::Settle(settle)) => bridge.arrive(settle),
+                Some(Instruction::Start(_)) | None => {}
+            }
+        }
+        // Answers that arrived together are settled together, in the order of their calls.
+        while let Some(instruction) = bridge.port.try_receive()? {
+            if let Instruction::Settle(settle) = instruction {
+                bridge.arrive(settle);
+            }
+        }
+        Ok::<_, ChannelError>(Some(std::mem::take(&mut bridge.arrived)))
     })?;
-    let Some(mut instruction) = first else { return Ok(Wait::NothingOpen) };
-    // Answers that arrived together are settled together, in their order.
-    loop {
-        if let Instruction::Settle(settle) = instruction {
+    let Some(settles) = settles else { return Ok(Wait::NothingOpen) };
+    if settles.is_empty() {
+        return Ok(Wait::Elapsed);
+    }
+    for settle in settles.into_values() {
+        settle_call(scope, settle);
+    }
+    Ok(Wait::Settled)
+}
+
+/// The same where the outcome must not depend on who is faster: the first open call is settled before the second, and
+/// timers take no time, so that they come when nothing else is open.
+fn wait_in_order(scope: &mut v8::PinScope<'_, '_>, timer: Option<Duration>) -> Result<Wait, ChannelError> {
+    let settle = with(|bridge| {
+        let Some((&first, _)) = bridge.open.first_key_value() else { return Ok(None) };
+        loop {
+            if let Some(settle) = bridge.arrived.remove(&first) {
+                return Ok::<_, ChannelError>(Some(settle));
+            }
+            if let Instruction::Settle(settle) = bridge.port.receive()? {
+                bridge.arrive(settle);
+            }
+        }
+    })?;
+    match settle {
+        Some(settle) => {
             settle_call(scope, settle);
+            Ok(Wait::Settled)
         }
-        match with(|bridge| bridge.port.try_receive())? {
-            Some(next) => instruction = next,
-            None => return Ok(Wait::Settled),
-        }
+        None if timer.is_some() => Ok(Wait::Elapsed),
+        None => Ok(Wait::NothingOpen),
     }
 }
 
@@ -265,32 +376,51 @@ fn settle_call(scope: &mut v8::PinScope<'_, '_>, settle: message::Settle) {
     let Some(OpenCall { resolver, tool }) = with(|bridge| bridge.open.remove(&settle.call)) else { return };
     v8::scope!(let scope, scope);
     let resolver = v8::Local::new(scope, resolver);
-    let error = match settle.failure {
-        Some(failure) => tool_error(scope, &failure.code, &failure.message, &tool),
-        None => {
-            if let Some(result) = value::from_json(scope, &settle.result) {
-                resolver.resolve(scope, result);
-                return;
-            }
-            let message = format!("the result of {tool} is not JSON");
-            tool_error(scope, ErrorCode::InvalidResult.as_str(), &message, &tool)
-        }
+    match settled_value(scope, settle, &tool) {
+        Ok(result) => resolver.resolve(scope, result),
+        Err(error) => resolver.reject(scope, error),
     };
-    resolver.reject(scope, error);
+}
+
+/// The result of a call, or the error that it failed with.
+fn settled_value<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    settle: message::Settle,
+    tool: &str,
+) -> Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>> {
+    if let Some(failure) = settle.failure {
+        return Err(tool_error(scope, &failure.code, &failure.message, tool));
+    }
+    value::from_json(scope, &settle.result).ok_or_else(|| {
+        let message = format!("the result of {tool} is not JSON");
+        tool_error(scope, ErrorCode::InvalidResult.as_str(), &message, tool)
+    })
 }
 
 impl Bridge {
     /// Sends the calls whose turn it is, and everything collected.
     fn send(&mut self) {
-        while self.open.len() < self.limits.in_flight
+        while self.unanswered < self.limits.in_flight
             && let Some(WaitingCall { call, arguments }) = self.waiting.pop_front()
         {
-            self.calls += 1;
             self.waiting_bytes -= arguments.len();
-            self.port.put(Report::Call(message::Call { call: self.calls, tool: call.tool.clone(), arguments }));
-            self.open.insert(self.calls, call);
+            let number = self.put_call(call.tool.clone(), arguments);
+            self.open.insert(number, call);
         }
         self.flush();
+    }
+
+    fn put_call(&mut self, tool: String, arguments: Bytes) -> u64 {
+        self.calls += 1;
+        self.unanswered += 1;
+        self.port.put(Report::Call(message::Call { call: self.calls, tool, arguments }));
+        self.calls
+    }
+
+    /// Keeps an answer until it is its turn.
+    fn arrive(&mut self, settle: message::Settle) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        self.arrived.insert(settle.call, settle);
     }
 
     fn flush(&mut self) {
@@ -322,6 +452,21 @@ pub(super) fn output(kind: i32, mut text: String) -> Result<(), OutputFull> {
         }
         if fits { Ok(()) } else { Err(OutputFull { limit: "output_bytes" }) }
     })
+}
+
+/// Writes out everything that is collected.
+pub(super) fn flush() {
+    with(Bridge::flush);
+}
+
+/// Tells the relay what the script put into the store, or took out of it.
+pub(super) fn put_stored(stored: message::StoredValue) {
+    with(|bridge| {
+        bridge.port.put(Report::Stored(stored));
+        if bridge.port.pending_bytes() > FLUSH_BYTES {
+            bridge.flush();
+        }
+    });
 }
 
 /// The room that output has left, in bytes.

@@ -4,10 +4,11 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 /// The messages of `worker.proto`.
@@ -97,13 +98,31 @@ impl Port {
     /// Waits for the next instruction.
     pub(super) fn receive(&mut self) -> Result<message::instruction::Kind, ChannelError> {
         loop {
-            if let Some(kind) = self.try_receive()? {
+            if let Some(kind) = self.receive_within(None)? {
                 return Ok(kind);
             }
+        }
+    }
+
+    /// Waits for the next instruction, but not longer than that.
+    pub(super) fn receive_within(
+        &mut self,
+        within: Option<Duration>,
+    ) -> Result<Option<message::instruction::Kind>, ChannelError> {
+        let deadline = within.map(|within| Instant::now() + within);
+        loop {
+            if let Some(kind) = self.try_receive()? {
+                return Ok(Some(kind));
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            // What is longer than the kernel can be told is as good as for ever.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             // A thread that sleeps in `read` is also woken when the relay takes what was written, for nothing.
             let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
-            match rustix::event::poll(&mut ready, None) {
-                Ok(_) | Err(Errno::INTR) => {}
+            match rustix::event::poll(&mut ready, left.as_ref()) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
                 Err(error) => return Err(io::Error::from(error).into()),
             }
             let read = self.socket.read(&mut self.scratch);

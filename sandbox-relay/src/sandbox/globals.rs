@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use relay_proto::wire::OutputKind;
 
 use super::channel::message;
-use super::{bridge, inspect, worker};
+use super::{bridge, console, introspection, local, make, random, servers, storage, timers};
 
 /// Globals that V8 adds and that a script must not have: they are no ECMAScript, share memory between threads, or
 /// differ between builds of V8.
 const REMOVED: [&str; 6] = ["console", "SharedArrayBuffer", "Atomics", "WebAssembly", "Temporal", "ShadowRealm"];
 
-/// Removes what must not be there and adds `mcp` and our `Math.random`. Before the fork, once.
+/// Removes what must not be there and adds our `Math.random`. Before the fork, once.
 pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>) {
     let global = context.global(scope);
     for name in REMOVED {
@@ -27,18 +27,8 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
             }
         }
     }
-    let mcp = v8::Object::new(scope);
-    if let Some(call) = function(scope, "call", bridge::call) {
-        call.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
-        define(scope, mcp, "call", call.into());
-    }
-    mcp.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
-    if let Some(key) = v8::String::new(scope, "mcp") {
-        let fixed = v8::PropertyAttribute::READ_ONLY | v8::PropertyAttribute::DONT_DELETE;
-        global.define_own_property(scope, key.into(), mcp.into(), fixed);
-    }
     if let Some(math) = built_in(scope, global, "Math") {
-        add_function(scope, math, "random", random);
+        add_function(scope, math, "random", random::random);
     }
 }
 
@@ -51,9 +41,13 @@ fn built_in<'s>(
     global.get(scope, key.into())?.try_into().ok()
 }
 
-/// The bindings, made before the fork and given to the scripts that ask for them.
+/// `mcp` and the bindings, made before the fork and given to the scripts that ask for them.
 pub(super) struct Bindings {
+    mcp: v8::Global<v8::Object>,
+    /// The same with `search` and `describe`.
+    searchable_mcp: v8::Global<v8::Object>,
     console: v8::Global<v8::Object>,
+    store: v8::Global<v8::Object>,
     read_input: v8::Global<v8::Function>,
     emit: v8::Global<v8::Function>,
 }
@@ -61,47 +55,76 @@ pub(super) struct Bindings {
 impl Bindings {
     /// Makes all of them, in the context in which scripts run.
     pub(super) fn new(scope: &mut v8::PinScope<'_, '_>) -> Option<Self> {
-        let console = v8::Object::new(scope);
-        add_function(scope, console, "debug", debug);
-        add_function(scope, console, "trace", debug);
-        add_function(scope, console, "log", log);
-        add_function(scope, console, "dir", log);
-        add_function(scope, console, "table", log);
-        add_function(scope, console, "info", info);
-        add_function(scope, console, "warn", warn);
-        add_function(scope, console, "error", error);
+        let call = function(scope, "call", bridge::call)?;
+        call.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
+        let [mcp, searchable_mcp] = [false, true].map(|is_searchable| {
+            let mcp = v8::Object::new(scope);
+            define(scope, mcp, "call", call.into());
+            if is_searchable {
+                introspection::add_to_mcp(scope, mcp);
+            }
+            mcp.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
+            v8::Global::new(scope, mcp)
+        });
+        let console = console::object(scope);
+        let store = storage::object(scope);
         let read_input = function(scope, "read_input", read_input)?;
         let emit = function(scope, "emit", emit)?;
         Some(Self {
+            mcp,
+            searchable_mcp,
             console: v8::Global::new(scope, console),
+            store: v8::Global::new(scope, store),
             read_input: v8::Global::new(scope, read_input),
             emit: v8::Global::new(scope, emit),
         })
     }
 
-    /// Adds those that this execution asked for.
+    /// Adds those that this execution asked for, and takes what they need out of its start.
     pub(super) fn bind<'s>(
         &self,
         scope: &mut v8::PinScope<'s, '_>,
         context: v8::Local<'s, v8::Context>,
-        start: &message::Start,
+        start: &mut message::Start,
     ) {
         let global = context.global(scope);
+        let mcp = if start.introspection { &self.searchable_mcp } else { &self.mcp };
+        let mcp = v8::Local::new(scope, mcp);
+        if let Some(key) = v8::String::new(scope, "mcp") {
+            let fixed = v8::PropertyAttribute::READ_ONLY | v8::PropertyAttribute::DONT_DELETE;
+            global.define_own_property(scope, key.into(), mcp.into(), fixed);
+        }
         if start.console {
             let console = v8::Local::new(scope, &self.console);
-            define(scope, global, "console", console.into());
+            console::bind(scope, global, console);
+        }
+        if start.timers {
+            timers::bind(scope, global);
         }
         if start.io {
-            INPUT.set(start.input.clone());
+            INPUT.set(std::mem::take(&mut start.input));
             let read_input = v8::Local::new(scope, &self.read_input);
             define(scope, global, "read_input", read_input.into());
             let emit = v8::Local::new(scope, &self.emit);
             define(scope, global, "emit", emit.into());
         }
+        if start.store {
+            let store = v8::Local::new(scope, &self.store);
+            storage::bind(scope, global, store, std::mem::take(&mut start.stored));
+        }
+        if start.introspection {
+            introspection::bind(scope, global);
+        }
+        servers::begin(std::mem::take(&mut start.tools));
+        // The last, since a server has no name that anything else has.
+        if start.servers {
+            servers::bind(scope, global);
+        }
     }
 }
 
-fn define<'s>(
+/// Adds a property that does not show when properties are listed.
+pub(super) fn define<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     object: v8::Local<'s, v8::Object>,
     name: &str,
@@ -112,7 +135,8 @@ fn define<'s>(
     }
 }
 
-fn function<'s>(
+/// A native function, which is no constructor.
+pub(super) fn function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     name: &str,
     callback: impl v8::MapFnTo<v8::FunctionCallback>,
@@ -122,7 +146,8 @@ fn function<'s>(
     Some(function)
 }
 
-fn add_function<'s>(
+/// Adds a native function that does not show when properties are listed.
+pub(super) fn add_function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     object: v8::Local<'s, v8::Object>,
     name: &str,
@@ -135,58 +160,16 @@ fn add_function<'s>(
 
 thread_local! {
     static INPUT: RefCell<String> = const { RefCell::new(String::new()) };
-    static RANDOM: RefCell<Xoshiro> = const { RefCell::new(Xoshiro([1, 2, 3, 4])) };
 }
 
 /// Makes room for the state of the bindings in this thread. A fork inherits it and need not look for it any more.
 pub(super) fn prepare_thread() {
     INPUT.set(String::new());
-}
-
-/// Gives this process's `Math.random` a state of its own: a fork inherits its parent's.
-///
-/// # Errors
-/// The kernel gives no random bytes.
-pub(super) fn seed_random() -> std::io::Result<()> {
-    let mut state = [0_u64; 4];
-    for word in &mut state {
-        let mut bytes = [0_u8; 8];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        *word = u64::from_le_bytes(bytes);
-    }
-    // The one state that the generator cannot leave.
-    state[0] |= 1;
-    RANDOM.set(Xoshiro(state));
-    Ok(())
-}
-
-/// The generator xoshiro256++ of Blackman and Vigna. Good for sampling, not for secrets, like every `Math.random`.
-struct Xoshiro([u64; 4]);
-
-impl Xoshiro {
-    fn next(&mut self) -> u64 {
-        let [a, b, c, d] = &mut self.0;
-        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
-        let shifted = *b << 17;
-        *c ^= *a;
-        *d ^= *b;
-        *b ^= *c;
-        *a ^= *d;
-        *c ^= shifted;
-        *d = d.rotate_left(45);
-        result
-    }
-}
-
-fn random(
-    _: &mut v8::PinScope<'_, '_>,
-    _: v8::FunctionCallbackArguments<'_>,
-    mut returned: v8::ReturnValue<v8::Value>,
-) {
-    // The upper 53 bits, which a double holds exactly, as a fraction.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    let fraction = RANDOM.with_borrow_mut(|random| (random.next() >> 11) as f64) / (1_u64 << 53) as f64;
-    returned.set_double(fraction);
+    console::prepare_thread();
+    timers::prepare_thread();
+    servers::prepare_thread();
+    storage::prepare_thread();
+    local::prepare_thread();
 }
 
 fn read_input<'s>(
@@ -194,10 +177,8 @@ fn read_input<'s>(
     _: v8::FunctionCallbackArguments<'s>,
     mut returned: v8::ReturnValue<v8::Value>,
 ) {
-    let input = INPUT.with_borrow(|input| v8::String::new(scope, input));
-    if let Some(input) = input {
-        returned.set(input.into());
-    }
+    let input = INPUT.with_borrow(|input| make::string(scope, input));
+    returned.set(input.into());
 }
 
 fn emit<'s>(
@@ -205,48 +186,6 @@ fn emit<'s>(
     arguments: v8::FunctionCallbackArguments<'s>,
     _: v8::ReturnValue<v8::Value>,
 ) {
-    let text = texts(scope, &arguments);
-    write(OutputKind::Emit, text);
-}
-
-macro_rules! console_function {
-    ($($name:ident: $kind:expr;)*) => {
-        $(fn $name<'s>(
-            scope: &mut v8::PinScope<'s, '_>,
-            arguments: v8::FunctionCallbackArguments<'s>,
-            _: v8::ReturnValue<v8::Value>,
-        ) {
-            let text = texts(scope, &arguments);
-            write($kind, text);
-        })*
-    };
-}
-
-console_function! {
-    debug: OutputKind::Debug;
-    log: OutputKind::Log;
-    info: OutputKind::Info;
-    warn: OutputKind::Warn;
-    error: OutputKind::Error;
-}
-
-/// The arguments' texts, with a space between, no longer than the output that is left and a little: what is over shows.
-fn texts<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>) -> String {
-    let most = bridge::output_room() + 1;
-    let mut text = String::new();
-    for index in 0..arguments.length() {
-        if index > 0 {
-            text.push(' ');
-        }
-        let room = most.saturating_sub(text.len());
-        let value = arguments.get(index);
-        text.push_str(&inspect::inspect(scope, value, room));
-    }
-    text
-}
-
-fn write(kind: OutputKind, text: String) {
-    if let Err(full) = bridge::output(kind.into(), text) {
-        worker::fail_output_limit(full.limit);
-    }
+    let text = console::joined(scope, &arguments, 0);
+    console::write(OutputKind::Emit, text);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{globals, source, stack};
+use super::{globals, stack};
 
 /// An isolate in which one script can run. Made once in a forking process and copied by every fork.
 pub(super) struct Warm {
@@ -43,7 +43,7 @@ pub(super) fn warm(heap_bytes: usize, jit: bool) -> Option<Warm> {
         scope.perform_microtask_checkpoint();
     }
     // Whether it parses is of no interest here; its pages are.
-    drop(source::prepare(WARM_UP_SOURCE));
+    drop(relay_script::prepare(WARM_UP_SOURCE));
     Some(warm)
 }
 

@@ -5,27 +5,38 @@
 //! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
 //! - [`process`]: the entry points of those processes
 //! - [`channel`]: the frames on the socket between relay and worker
-//! - `worker`: the life of a worker: lock, read the script, run it, report
+//! - `worker`: the life of a worker: lock, read the script, find its form (the crate `relay-script`), run it, report
 //! - `jail`: the lock; [`self_test`]: whether it holds here
 //! - `isolate`: V8 made ready ahead
-//! - `globals`: what JavaScript may see
-//! - `source`: the forms of code
-//! - `bridge`: `mcp.call`
+//! - `globals`: what JavaScript may see: `console` and its `table`, `timers`, `servers`, `introspection`, `storage`, and the
+//!   values that they `make`; `clock` and `random`: how it sees the time and chance
+//! - `bridge`: `mcp.call`; `local`: the host's functions that run beside the code
+//! - `hints`: what to do about an error
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls
 
 mod bridge;
 pub(crate) mod channel;
+mod clock;
+mod console;
 mod globals;
+mod hints;
 mod inspect;
+mod introspection;
 mod isolate;
 mod jail;
+mod local;
+mod make;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod random;
 pub(crate) mod self_test;
-pub(crate) mod source;
+mod servers;
 pub(crate) mod spawn;
 mod stack;
+mod storage;
 mod sys;
+mod table;
+mod timers;
 mod value;
 mod worker;

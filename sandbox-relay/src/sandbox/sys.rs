@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::process::Pid;
 
@@ -173,6 +174,43 @@ pub(super) fn cpu_time(pid: Pid) -> Option<std::time::Duration> {
         return None;
     }
     Some(std::time::Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
+}
+
+/// The time of day that this process sees in the place of the machine's, in µs since 1970.
+static TIME_OF_DAY_US: AtomicI64 = AtomicI64::new(MACHINE_TIME);
+/// No time is given.
+const MACHINE_TIME: i64 = i64::MIN;
+
+/// Lets V8 see this time, in µs since 1970, wherever it would read the machine's.
+pub(super) fn set_time_of_day(us: i64) {
+    TIME_OF_DAY_US.store(us.max(MACHINE_TIME + 1), Ordering::Relaxed);
+}
+
+/// Stands in the place of the C library's function. V8 and its ICU read the time of day by it, for every `Date` and every
+/// format of a date; nothing else here does.
+///
+/// # Safety
+/// `time` is null, or a place that the caller owns, as for the C library's.
+#[unsafe(no_mangle)]
+#[expect(unreachable_pub, reason = "the linker reaches it")]
+pub unsafe extern "C" fn gettimeofday(time: *mut libc::timeval, _zone: *mut libc::c_void) -> libc::c_int {
+    let us = match TIME_OF_DAY_US.load(Ordering::Relaxed) {
+        MACHINE_TIME => {
+            let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: the call writes a time to `now` and touches nothing else.
+            if unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) } != 0 {
+                return -1;
+            }
+            now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000)
+        }
+        given => given,
+    };
+    if !time.is_null() {
+        let (tv_sec, tv_usec) = (us.div_euclid(1_000_000), us.rem_euclid(1_000_000));
+        // SAFETY: the caller's promise.
+        unsafe { time.write(libc::timeval { tv_sec, tv_usec }) };
+    }
+    0
 }
 
 /// The most memory that was resident in this process at once, in bytes.

@@ -35,6 +35,9 @@ pub(super) fn to_json<'s>(
     {
         return Err(ValueError::TooLarge { bytes: string.length() });
     }
+    if let Some(reason) = promise(value) {
+        return Err(ValueError::NotSerializable { path: "$".into(), reason });
+    }
     v8::tc_scope!(let scope, scope);
     let Some(text) = v8::json::stringify(scope, value) else {
         let thrown = scope.exception();
@@ -60,6 +63,13 @@ pub(super) fn to_json<'s>(
     }
     if json.len() > limit {
         return Err(ValueError::TooLarge { bytes: json.len() });
+    }
+    // To JSON a promise is an empty object: most often an `await` was forgotten, and what was meant is lost.
+    if memchr::memmem::find(&json, b"{}").is_some()
+        && let Some((path, reason)) = find(scope, value, MAX_PROMISE_VISITS, promise)
+        && reason == PROMISE
+    {
+        return Err(ValueError::NotSerializable { path, reason });
     }
     Ok(json)
 }
@@ -104,19 +114,38 @@ fn big_int(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     found.then_some("a BigInt has no JSON form; use Number() or String()")
 }
 
-/// Looks for what JSON cannot hold, depth first, and where. It runs only when writing failed, so that it may be slow; it
-/// looks at no more than so many values, so that it ends.
+const PROMISE: &str = "there is a Promise that nobody awaited; write await before the call";
+
+fn promise(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
+    value.is_promise().then_some(PROMISE)
+}
+
+/// How many values are looked at in search of what JSON cannot hold: where writing failed, and where it may be slow; and where
+/// it did not.
+const MAX_VISITS: usize = 100_000;
+const MAX_PROMISE_VISITS: usize = 10_000;
+
 fn find_unserializable<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     root: v8::Local<'s, v8::Value>,
 ) -> Option<(String, &'static str)> {
-    const MAX_VISITED: usize = 100_000;
+    find(scope, root, MAX_VISITS, big_int)
+}
+
+/// Looks, depth first, for a value that is refused, and for cycles and what nests too deeply: where, and why. It looks at no
+/// more than so many values, so that it ends.
+fn find<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    root: v8::Local<'s, v8::Value>,
+    most: usize,
+    refused: impl Fn(v8::Local<'s, v8::Value>) -> Option<&'static str>,
+) -> Option<(String, &'static str)> {
     let mut path = String::from("$");
     // One entry for each open level: the object, its keys, the next key, the length of the path before it.
     let mut levels: Vec<(v8::Local<v8::Object>, v8::Local<v8::Array>, u32, usize)> = Vec::new();
     let mut value = root;
-    for _ in 0..MAX_VISITED {
-        if let Some(reason) = big_int(value) {
+    for _ in 0..most {
+        if let Some(reason) = refused(value) {
             return Some((path, reason));
         }
         if let Ok(object) = v8::Local::<v8::Object>::try_from(value)

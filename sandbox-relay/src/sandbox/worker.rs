@@ -1,20 +1,23 @@
 //! The worker: runs one script in this process and ends. It trusts its socket to the relay and nothing else.
 
+use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use relay_proto::ErrorCode;
+use relay_proto::code::warning;
+use relay_script::{Entry, Prepared, References};
 
-use super::bridge::{self, BridgeLimits, Wait};
+use super::bridge::{BridgeLimits, Wait};
 use super::channel::message::instruction::Kind as Instruction;
 use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port, message};
+use super::hints::{self, Has};
 use super::isolate::Warm;
 use super::jail::{self, Lock};
-use super::source::{self, Entry, Prepared};
 use super::value::{self, ValueError};
-use super::{globals, inspect, sys};
+use super::{bridge, clock, globals, inspect, local, make, random, sys, timers};
 
 /// The worker did its work, whatever came of the script.
 const EXIT_DONE: i32 = 0;
@@ -28,6 +31,9 @@ const EXIT_NOT_LOCKED: i32 = 72;
 /// The most bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
+/// The largest result of code that is looked at once more for hints.
+const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
+
 /// What the script is called in positions.
 pub(super) const SCRIPT_NAME: &str = "script.js";
 
@@ -39,8 +45,15 @@ static PARSING: AtomicBool = AtomicBool::new(false);
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
 static OUT_OF_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
+/// What came of a script that is looked at once more, in case that look fails.
+static DONE_ALREADY: OnceLock<Vec<u8>> = OnceLock::new();
 /// The limit of this execution; 0 before it begins.
 static MEMORY_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// What the code has, for hints.
+    static HAS: Cell<Has> = const { Cell::new(Has { console: false, timers: false, servers: false, introspection: false }) };
+}
 
 /// What has to be in place before a process becomes a worker; a fork inherits it.
 ///
@@ -60,6 +73,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     });
     OUT_OF_MEMORY.get_or_init(|| prepared(memory_failure("memory_bytes", "the code used up its memory")));
     bridge::prepare_thread();
+    clock::prepare_thread();
     globals::prepare_thread();
     sys::on_failed_new(no_memory_for_cpp);
     sys::on_crash(crashed)
@@ -72,7 +86,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
 /// what has happened.
 extern "C" fn crashed(signal: libc::c_int) {
     let prepared = if signal == libc::SIGSEGV && PARSING.load(Ordering::Relaxed) {
-        NESTED_TOO_DEEP.get()
+        DONE_ALREADY.get().or(NESTED_TOO_DEEP.get())
     } else if sys::no_room_for(MEMORY_BYTES.load(Ordering::Relaxed) / 2) {
         OUT_OF_MEMORY.get()
     } else {
@@ -110,7 +124,7 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     }
     let mut port = Port::new(socket);
     port.put(Report::Ready(message::Ready {}));
-    let start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
+    let mut start = match port.flush().map_err(ChannelError::from).and_then(|()| port.receive()) {
         Ok(Instruction::Start(start)) => start,
         Ok(Instruction::Settle(_)) => sys::exit_now(EXIT_BROKEN),
         Err(_) => sys::exit_now(EXIT_ORPHANED),
@@ -125,7 +139,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
         output_count: start.output_count,
     };
     bridge::begin(port, limits);
-    if globals::seed_random().is_err() {
+    clock::begin(start.now_ms);
+    if random::begin(start.seed).is_err() {
         sys::exit_now(EXIT_BROKEN);
     }
     MEMORY_BYTES.store(size(start.memory_bytes), Ordering::Relaxed);
@@ -136,8 +151,10 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     v8::scope!(let scope, &mut warm.isolate);
     let context = v8::Local::new(scope, &warm.context);
     let scope = &mut v8::ContextScope::new(scope, context);
-    warm.bindings.bind(scope, context, &start);
-    let report = match execute(scope, &start.source, size(start.result_bytes)) {
+    warm.bindings.bind(scope, context, &mut start);
+    let message::Start { console, timers, servers, introspection, .. } = start;
+    HAS.set(Has { console, timers, servers, introspection });
+    let report = match execute(scope, start) {
         Ok(done) => Report::Done(done),
         Err(failed) => Report::Failed(failed),
     };
@@ -151,7 +168,7 @@ fn touch(warm: &mut Warm) {
     v8::scope!(let scope, &mut warm.isolate);
     let context = v8::Local::new(scope, scratch);
     let scope = &mut v8::ContextScope::new(scope, context);
-    if let Ok(prepared) = source::prepare(TOUCH)
+    if let Ok(prepared) = relay_script::prepare(TOUCH)
         && let Ok((value, _)) = run_program(scope, &prepared)
     {
         // Nothing is wanted of the text.
@@ -166,7 +183,7 @@ fn end(mut report: Report) -> ! {
     match &mut report {
         Report::Done(done) => done.memory_bytes = memory_bytes,
         Report::Failed(failed) => failed.memory_bytes = memory_bytes,
-        Report::Ready(_) | Report::Call(_) | Report::Output(_) => {}
+        Report::Ready(_) | Report::Call(_) | Report::Output(_) | Report::Stored(_) => {}
     }
     bridge::finish(report);
     loop {
@@ -236,25 +253,92 @@ fn memory_failure(limit: &str, message: &str) -> message::Failed {
     }
 }
 
-fn execute(
-    scope: &mut v8::PinScope<'_, '_>,
-    source: &str,
-    result_bytes: usize,
-) -> Result<message::Done, message::Failed> {
+fn execute(scope: &mut v8::PinScope<'_, '_>, start: message::Start) -> Result<message::Done, message::Failed> {
+    let message::Start { source, local_tools, result_bytes, .. } = start;
+    let result_bytes = usize::try_from(result_bytes).unwrap_or(usize::MAX);
+    for (tool, source) in local_tools {
+        let named = |failed: message::Failed| {
+            let message = format!("the local tool {tool}: {}", failed.message);
+            message::Failed { message, ..failed }
+        };
+        let function = local_function(scope, &tool, &source).map_err(named)?;
+        local::add(tool, v8::Global::new(scope, function));
+    }
+    let (value, own) = run_program(scope, &prepare(&source)?)?;
+    let json = value::to_json(scope, value, "null", result_bytes);
+    let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
+    let warnings = bridge::leftovers(scope, own);
+    let mut done = message::Done { result: json.into(), warnings, memory_bytes: 0 };
+    let may_have_caught = hints::may_catch(&source);
+    if (may_have_caught || value.is_undefined()) && done.result.len() <= MAX_LOOKED_AT_BYTES {
+        let references = look_again(&source, &done);
+        if may_have_caught {
+            let names = hints::caught(&references, |name| has_global(scope, name), HAS.get());
+            done.warnings.extend(names.into_iter().map(hint));
+        }
+        if value.is_undefined() && references.missing_return {
+            done.warnings
+                .push(hint("nothing was returned; the last statement has a value: write return before it".into()));
+        }
+    }
+    Ok(done)
+}
+
+/// What the code refers to. The look recurses; should it overflow the stack, the outcome is what it was before.
+fn look_again(source: &str, done: &message::Done) -> References {
+    bridge::flush();
+    DONE_ALREADY.get_or_init(|| {
+        let done = message::Done { memory_bytes: sys::peak_resident_bytes(), ..done.clone() };
+        let mut frame = Vec::new();
+        super::channel::put_frame(&message::Report { kind: Some(Report::Done(done)) }, &mut frame);
+        frame
+    });
     PARSING.store(true, Ordering::Relaxed);
-    let prepared = source::prepare(source);
+    let references = relay_script::references(source);
     PARSING.store(false, Ordering::Relaxed);
-    let prepared = prepared.map_err(|error| message::Failed {
+    references
+}
+
+fn has_global(scope: &mut v8::PinScope<'_, '_>, name: &str) -> bool {
+    let key = make::string(scope, name);
+    let global = scope.get_current_context().global(scope);
+    global.has(scope, key.into()) != Some(false)
+}
+
+fn hint(message: String) -> message::Warning {
+    message::Warning { code: warning::HINT.into(), message }
+}
+
+/// The form of a source.
+fn prepare(source: &str) -> Result<Prepared, message::Failed> {
+    PARSING.store(true, Ordering::Relaxed);
+    let prepared = relay_script::prepare(source);
+    PARSING.store(false, Ordering::Relaxed);
+    prepared.map_err(|error| message::Failed {
         line: error.line,
         column: error.column,
         hint: error.hint.into(),
         ..failure(ErrorCode::SyntaxError, error.message)
-    })?;
-    let (value, own) = run_program(scope, &prepared)?;
-    let json = value::to_json(scope, value, "null", result_bytes);
-    let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
-    let warnings = bridge::leftovers(scope, own);
-    Ok(message::Done { result: json.into(), warnings, memory_bytes: 0 })
+    })
+}
+
+/// The function that the source of a local tool is.
+fn local_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    source: &str,
+) -> Result<v8::Local<'s, v8::Function>, message::Failed> {
+    let prepared = prepare(source)?;
+    let exported = load(scope, &prepared, tool)?;
+    let value = match prepared.entry {
+        Entry::WrapperOfFunction => call_if_function(scope, exported)?.0,
+        Entry::Default | Entry::Main => exported,
+        Entry::Wrapper => v8::undefined(scope).into(),
+    };
+    value.try_into().map_err(|_| message::Failed {
+        hint: "write one function, such as `(args) => args.a + args.b`".into(),
+        ..failure(ErrorCode::SyntaxError, "it is no function".into())
+    })
 }
 
 fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, limit: usize) -> message::Failed {
@@ -278,7 +362,21 @@ type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>
 
 /// Compiles, runs and waits: gives the program's value.
 fn run_program<'s>(scope: &mut v8::PinScope<'s, '_>, prepared: &Prepared) -> Result<Program<'s>, message::Failed> {
-    let module = compile(scope, prepared)?;
+    let exported = load(scope, prepared, SCRIPT_NAME)?;
+    let (value, own) = call_if_function(scope, exported)?;
+    if prepared.entry == Entry::WrapperOfFunction {
+        return call_if_function(scope, value);
+    }
+    Ok((value, own))
+}
+
+/// Compiles and evaluates the module: gives what it exports.
+fn load<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+    name: &str,
+) -> Result<v8::Local<'s, v8::Value>, message::Failed> {
+    let module = compile(scope, prepared, name)?;
     {
         v8::tc_scope!(let scope, scope);
         if module.instantiate_module(scope, refuse_static_import) != Some(true) {
@@ -293,23 +391,19 @@ fn run_program<'s>(scope: &mut v8::PinScope<'s, '_>, prepared: &Prepared) -> Res
 
     let namespace = module.get_module_namespace();
     let key = if prepared.entry == Entry::Main { "main" } else { "default" };
-    let exported = v8::String::new(scope, key)
+    v8::String::new(scope, key)
         .and_then(|key| v8::Local::<v8::Object>::try_from(namespace).ok()?.get(scope, key.into()))
-        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))?;
-    let (value, own) = call_if_function(scope, exported)?;
-    if prepared.entry == Entry::WrapperOfFunction {
-        return call_if_function(scope, value);
-    }
-    Ok((value, own))
+        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))
 }
 
 fn compile<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
+    name: &str,
 ) -> Result<v8::Local<'s, v8::Module>, message::Failed> {
     v8::tc_scope!(let scope, scope);
     let too_large = || failure(ErrorCode::SyntaxError, "the source is too large".into());
-    let name = v8::String::new(scope, SCRIPT_NAME).ok_or_else(too_large)?;
+    let name = v8::String::new(scope, name).ok_or_else(too_large)?;
     let text = v8::String::new(scope, &prepared.module).ok_or_else(too_large)?;
     let line = prepared.line_offset;
     let origin = v8::ScriptOrigin::new(scope, name.into(), line, 0, false, -1, None, false, false, true, None);
@@ -362,8 +456,9 @@ fn settled<'s>(
             }
             v8::PromiseState::Pending => {}
         }
-        match bridge::wait(scope) {
+        match bridge::wait(scope, timers::next()) {
             Ok(Wait::Settled) => {}
+            Ok(Wait::Elapsed) => fire_timers(scope)?,
             Ok(Wait::NothingOpen) => {
                 return Err(message::Failed {
                     hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
@@ -374,6 +469,18 @@ fn settled<'s>(
             Err(_) => sys::exit_now(EXIT_ORPHANED),
         }
     }
+}
+
+/// Calls what is due. What a timer's function throws nobody can catch: it ends the execution.
+fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
+    for timer in timers::due() {
+        v8::tc_scope!(let scope, scope);
+        if timers::fire(scope, timer).is_none() {
+            return Err(caught_failure(scope, ErrorCode::EvalError));
+        }
+        scope.perform_microtask_checkpoint();
+    }
+    Ok(())
 }
 
 /// What a `TryCatch` caught, with the position that V8 noted.
@@ -410,6 +517,8 @@ fn thrown_failure<'s>(
     if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
         failed.tool_code = code;
         failed.tool = tool;
+    } else if thrown.is_native_error() {
+        failed.hint = hints::of_error(&failed.message, HAS.get()).unwrap_or_default();
     }
     failed.warnings = bridge::leftovers(scope, own);
     failed

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, ToolName, wire};
 
 use super::Violation;
@@ -10,7 +11,7 @@ use crate::execution::CallFailure;
 /// The tools of one host, by name.
 #[derive(Default)]
 pub(super) struct AnnouncedTools {
-    by_server: HashMap<String, HashSet<String>>,
+    by_server: HashMap<String, HashSet<ToolName>>,
     /// The servers' names, for an error.
     servers: String,
 }
@@ -22,11 +23,11 @@ impl AnnouncedTools {
     /// # Errors
     /// One has no name that could be called.
     pub(super) fn new(announced: Vec<wire::Tool>) -> Result<Self, Violation> {
-        let mut by_server: HashMap<String, HashSet<String>> = HashMap::new();
+        let mut by_server: HashMap<String, HashSet<ToolName>> = HashMap::new();
         for tool in announced {
             let name =
                 ToolName::try_from(tool.name).map_err(|error| Violation(format!("a tool was announced: {error}")))?;
-            by_server.entry(name.server().to_owned()).or_default().insert(name.tool().to_owned());
+            by_server.entry(name.server().to_owned()).or_default().insert(name);
         }
         let mut servers: Vec<_> = by_server.keys().map(String::as_str).collect();
         servers.sort_unstable();
@@ -35,22 +36,47 @@ impl AnnouncedTools {
         Ok(Self { by_server, servers })
     }
 
-    /// `is_free`: whether the execution may call whatever there is. Others do not learn what else there is.
+    /// The full names of those that are allowed, sorted.
+    pub(super) fn names(&self, is_allowed: impl Fn(&ToolName) -> bool) -> Vec<String> {
+        let all = self.by_server.values().flatten().filter(|tool| is_allowed(tool));
+        let mut names: Vec<_> = all.map(|tool| tool.as_str().to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// `is_free`: whether the execution may call whatever there is. Others do not learn what else there is. `suggests`: whether
+    /// a failure is to say what was probably meant.
     ///
     /// # Errors
     /// There is no such tool, for a script to read.
-    pub(super) fn check(&self, tool: &ToolName, is_allowed: bool, is_free: bool) -> Result<(), CallFailure> {
+    pub(super) fn check(
+        &self,
+        tool: &ToolName,
+        is_allowed: impl Fn(&ToolName) -> bool,
+        is_free: bool,
+        suggests: bool,
+    ) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
         match self.by_server.get(tool.server()) {
             None => {
                 let others = if is_free { format!("; there are: {}", self.servers) } else { String::new() };
-                let message = format!("there is no server {:?}{others}", tool.server());
-                fail(ErrorCode::UnknownServer, message)
+                let allowed = |tools: &HashSet<ToolName>| suggests && tools.iter().any(&is_allowed);
+                let known =
+                    self.by_server.iter().filter(|(_, tools)| allowed(tools)).map(|(server, _)| server.as_str());
+                let meant = meant(tool.server(), known);
+                fail(ErrorCode::UnknownServer, format!("there is no server {:?}{others}{meant}", tool.server()))
             }
-            Some(names) if !is_allowed || !names.contains(tool.tool()) => {
-                fail(ErrorCode::UnknownTool, format!("the server {:?} has no tool {:?}", tool.server(), tool.tool()))
+            Some(names) if !is_allowed(tool) || !names.contains(tool) => {
+                let known = names.iter().filter(|tool| suggests && is_allowed(tool)).map(ToolName::tool);
+                let meant = meant(tool.tool(), known);
+                let message = format!("the server {:?} has no tool {:?}{meant}", tool.server(), tool.tool());
+                fail(ErrorCode::UnknownTool, message)
             }
             Some(_) => Ok(()),
         }
     }
+}
+
+fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, known).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use super::{HeldSource, SessionGrant, Shared};
@@ -9,14 +10,17 @@ use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };
 use crate::outbound::Room;
+use bytes::Bytes;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
-use relay_proto::{BASIC_SERVER, CallId, ErrorCode, ExecutionId, ToolName, ToolPatterns, TraceContext, wire};
+use relay_proto::{
+    BASIC_SERVER, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, ToolName, ToolPatterns, TraceContext, wire,
+};
 
 /// Waits for its turn, runs, and answers.
 pub(super) async fn run_execution(
     mut sink: SessionSink,
-    request: ExecutionRequest,
+    mut request: ExecutionRequest,
     mut control: Control,
     clamped: Vec<wire::Warning>,
     held: HeldSource,
@@ -49,6 +53,7 @@ pub(super) async fn run_execution(
         Ok((worker, permit)) => {
             // From here on the worker holds the source.
             drop(held);
+            sink.complete(&mut request);
             let _fair = shared.app.fairness.enter(&shared.subject, &worker);
             let (outcome, worker) = execution::run(worker, request, control, &mut sink).await;
             (outcome, Some((worker, permit)))
@@ -77,6 +82,10 @@ pub(super) struct SessionSink {
     pub(super) grant: Arc<SessionGrant>,
     /// The tools that this execution was given.
     pub(super) only: ToolPatterns,
+    /// Whether it may ask its host about the tools.
+    pub(super) introspects: bool,
+    /// How often a failure still says what was probably meant.
+    pub(super) suggestions: AtomicU8,
     pub(super) id: ExecutionId,
     /// The trace that its calls belong to.
     pub(super) traceparent: Option<TraceContext>,
@@ -84,7 +93,25 @@ pub(super) struct SessionSink {
     pub(super) basic: bool,
 }
 
+/// How many failures of one execution say what was probably meant.
+pub(super) const SUGGESTIONS: u8 = 8;
+
 impl SessionSink {
+    /// Adds what the session knows, as it is when the code begins.
+    fn complete(&self, request: &mut ExecutionRequest) {
+        if request.bindings.show_tools() {
+            request.tools = self.shared.tools().names(|tool| self.is_allowed(tool));
+        }
+        if request.bindings.store {
+            let copy = |(key, json): (&String, &Bytes)| (key.clone(), json.clone());
+            request.stored = self.shared.store().iter().map(copy).collect();
+        }
+    }
+
+    fn is_allowed(&self, tool: &ToolName) -> bool {
+        self.grant.tools.allow(tool) && self.only.allow(tool)
+    }
+
     fn execution_id(&self) -> String {
         if self.basic { String::new() } else { self.id.as_str().to_owned() }
     }
@@ -139,9 +166,8 @@ impl EventSink for SessionSink {
 
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
-        let allowed = self.grant.tools.allow(tool) && self.only.allow(tool);
         if self.basic {
-            return match (tool.server() == BASIC_SERVER, allowed) {
+            return match (tool.server() == BASIC_SERVER, self.is_allowed(tool)) {
                 (false, _) => {
                     fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server()))
                 }
@@ -149,8 +175,22 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
+        if self.introspects && tool.server() == INTROSPECTION_SERVER {
+            return Ok(());
+        }
         let is_free = self.grant.tools.are_all() && self.only.are_all();
-        self.shared.tools().check(tool, allowed, is_free)
+        let is_allowed = |tool: &ToolName| self.is_allowed(tool);
+        // It costs a comparison with every name: code that fails on and on gets it a few times.
+        let suggests = self.suggestions.load(Ordering::Relaxed) > 0;
+        let checked = self.shared.tools().check(tool, is_allowed, is_free, suggests);
+        if checked.is_err() && suggests {
+            self.suggestions.fetch_sub(1, Ordering::Relaxed);
+        }
+        checked
+    }
+
+    fn store(&self, key: String, json: Option<Bytes>) -> bool {
+        self.shared.store().put(key, json)
     }
 
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {

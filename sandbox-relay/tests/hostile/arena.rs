@@ -244,4 +244,10 @@ pub(crate) fn printing(request: ExecuteRequest) -> ExecuteRequest {
     request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, 20_000).io("")
 }
 
+pub(crate) fn all_bindings(request: ExecuteRequest) -> ExecuteRequest {
+    let request = request.limit(LimitName::HeapBytes, 32 << 20).limit(LimitName::MemoryBytes, 128 << 20);
+    let request = request.limit(LimitName::CpuMs, 1_000).limit(LimitName::WallMs, 20_000);
+    request.bindings(["console", "timers", "io", "servers", "store"])
+}
+
 const NONE: [&str; 0] = [];

@@ -7,6 +7,7 @@
 
 mod arena;
 mod attack;
+mod bindings;
 mod bridge;
 mod cpu;
 mod leaks;
@@ -25,7 +26,7 @@ mod tokens;
 mod tool_calls;
 mod values;
 
-use arena::{Arena, printing, short, small, usual};
+use arena::{Arena, all_bindings, printing, short, small, usual};
 
 macro_rules! classes {
     ($($name:ident: $attacks:path, $limit:path;)*) => {
@@ -54,4 +55,5 @@ classes! {
     output: crate::output::ATTACKS, crate::printing;
     values: crate::values::ATTACKS, crate::usual;
     leaks: crate::leaks::ATTACKS, crate::usual;
+    bindings: crate::bindings::ATTACKS, crate::all_bindings;
 }

@@ -290,7 +290,7 @@ async fn sizes_are_limited(fixture: Fixture) {
     assert_eq!(fixture.value(code).await, json!(9_000_000));
     let code = "return (await mcp.call('test.echo.it', 'x'.repeat(1_000_000))).length";
     assert_eq!(fixture.value(code).await, json!(1_000_000));
-    let request = ExecuteRequest::new("return 1").bindings(["timers"]);
+    let request = ExecuteRequest::new("return 1").bindings(["process"]);
     assert_code(&fixture.request_error(request).await, ErrorCode::InvalidInput);
 }
 

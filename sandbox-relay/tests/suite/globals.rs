@@ -49,7 +49,7 @@ const WALK: &str = r#"
 #[tokio::test]
 async fn the_native_functions_that_can_be_reached_are_these() {
     let fixture = Fixture::start(&[]).await;
-    let request = host_client::ExecuteRequest::new(WALK).bindings(["console", "io"]);
+    let request = host_client::ExecuteRequest::new(WALK).bindings(["console", "timers", "io", "servers", "store"]);
     let natives = fixture.run_request(request).await.unwrap().parse::<String>().unwrap();
     if natives != NATIVES.trim_end() {
         let (old, new): (BTreeSet<_>, BTreeSet<_>) = (NATIVES.lines().collect(), natives.lines().collect());

@@ -1,11 +1,13 @@
 //! The relay through its public doors: the program, its socket, its standard streams.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod bindings;
 mod contract;
 mod eval;
 mod globals;
 mod pipeline;
 mod processes;
 mod programs;
+mod short_paths;
 mod support;
 mod wire;

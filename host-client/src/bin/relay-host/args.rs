@@ -132,6 +132,9 @@ pub(crate) struct ExecutionArgs {
     /// Offer only what reads, or what changes things, too, as the policy says
     #[arg(long)]
     pub(crate) phase: Option<PhaseArg>,
+    /// Print the value as a model would read it: what is too long is filtered by the intent, summarized or cut
+    #[arg(long, value_name = "INTENT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(crate) fit: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -154,7 +157,7 @@ pub(crate) struct RunArgs {
     /// The script, or - for standard input
     pub(crate) file: PathBuf,
     /// Print one JSON object with the value or the error, the output, warnings and usage
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fit")]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,

@@ -19,7 +19,7 @@ Each line is a program of its own: an expression, or statements with `return`. A
   await mcp.call('server.tool', {})
 .tools lists the tools, .help shows this, .exit or Ctrl-D ends. Ctrl-C cancels what runs.";
 /// The most bytes of a list of tools.
-const MAX_TOOLS_BYTES: usize = 20_000;
+const MAX_TOOLS_TOKENS: usize = 5_000;
 
 /// What a line asks for.
 enum Line<'a> {
@@ -68,12 +68,12 @@ async fn lines(
             Line::Nothing => continue,
             Line::Exit => return Ok(()),
             Line::Help => note(HELP),
-            Line::Tools => note(session.setup.host.tools().overview(MAX_TOOLS_BYTES).trim_end()),
+            Line::Tools => note(session.setup.host.tools().overview(MAX_TOOLS_TOKENS).trim_end()),
             Line::Unknown(command) => note(&format!("There is no {command}; .help shows what there is.")),
             Line::Code(code) => {
                 let request = request(code.to_owned(), &args.execution);
                 let ended = execute(&session.client, request, progress, interrupts, true).await;
-                if let Err(failure) = ended.show(progress) {
+                if let Err(failure) = ended.show_as(args.execution.fit.as_deref(), progress) {
                     note(&failure.text);
                 }
                 if session.client.is_over() {

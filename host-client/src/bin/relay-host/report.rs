@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use host_client::client::{Usage, Warning};
-use host_client::{Error, ExecutionError, Outcome, OutputItem, OutputKind};
+use host_client::{Error, ExecutionError, Outcome, OutputConfig, OutputItem, OutputKind};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -17,8 +18,18 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Prints the value to standard output, and everything else to standard error.
-    pub(crate) fn show(self, progress: &Progress) -> Result<(), Failure> {
+    /// Prints the value to standard output, and everything else to standard error. With an intent, the value is printed as a
+    /// model would read it.
+    pub(crate) fn show_as(self, intent: Option<&str>, progress: &Progress) -> Result<(), Failure> {
+        let json = self.value(progress)?;
+        match intent {
+            Some(intent) => print(&OutputConfig::default().show(&json, Some(intent), None).text),
+            None => print_json(&String::from_utf8_lossy(&json)),
+        }
+    }
+
+    /// Prints everything but the value.
+    fn value(self, progress: &Progress) -> Result<Bytes, Failure> {
         let (items, warnings) = match &self.outcome {
             Ok(outcome) => (&outcome.output[..], &outcome.warnings[..]),
             Err(Error::Execution(error)) => (&error.output[..], &error.warnings[..]),
@@ -30,7 +41,7 @@ impl Ended {
         for warning in warnings {
             note(&format!("warning: {}", warning.message));
         }
-        print_json(&String::from_utf8_lossy(&self.outcome?.json))
+        Ok(self.outcome?.json)
     }
 
     /// Prints one JSON object to standard output, whatever came of it.

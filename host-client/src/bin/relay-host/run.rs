@@ -20,7 +20,7 @@ pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failur
     }
     match execute_file(&args, progress).await {
         Ok(ended) if args.json => ended.show_json(),
-        Ok(ended) => ended.show(progress),
+        Ok(ended) => ended.show_as(args.execution.fit.as_deref(), progress),
         Err(failure) if args.json => print_unstarted(failure),
         Err(failure) => Err(failure),
     }

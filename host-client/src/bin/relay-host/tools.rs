@@ -3,6 +3,7 @@
 use std::io;
 
 use host_client::catalogue::first_line;
+use host_client::declare::declaration;
 use host_client::{ToolSpec, Tools};
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Fa
     }
 }
 
-/// A tool by its name, the tools of a server, or those that words fit.
+/// A tool by its name, full or its own, the tools of a server, or those that words fit.
 fn find(tools: &Tools, words: &str) -> Shown {
     if words.is_empty() {
         return Shown::Many(tools.specs());
@@ -48,7 +49,11 @@ fn find(tools: &Tools, words: &str) -> Shown {
     }
     let is_of_server = |spec: &ToolSpec| spec.name.strip_prefix(words).is_some_and(|rest| rest.starts_with('.'));
     let of_server: Vec<_> = tools.specs().into_iter().filter(is_of_server).collect();
-    if of_server.is_empty() { Shown::Many(tools.search(words, FOUND)) } else { Shown::Many(of_server) }
+    match tools.describe(words) {
+        _ if !of_server.is_empty() => Shown::Many(of_server),
+        Ok(spec) => Shown::One(Box::new(spec)),
+        Err(_) => Shown::Many(tools.search(words, FOUND)),
+    }
 }
 
 fn nothing(args: &ToolsArgs) -> String {
@@ -82,6 +87,7 @@ fn full(spec: &ToolSpec) -> Value {
         "description": spec.description,
         "input_schema": spec.input_schema,
         "output_schema": spec.output_schema,
+        "typescript": declaration(spec),
         "effect": manifest.effect,
         "mode": manifest.mode,
         "timeout_ms": u64::try_from(manifest.timeout.as_millis()).unwrap_or(u64::MAX),

@@ -1,0 +1,122 @@
+//! Texts of a tool's author inside TypeScript: whatever they hold, they stay a literal, a name or a comment.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use relay_proto::sanitize;
+
+/// The most bytes of one line of a comment, and of one of a description of a tool.
+const MAX_LINE_BYTES: usize = 300;
+const MAX_DESCRIPTION_BYTES: usize = 800;
+
+/// Whether nobody sees the character, or it changes how others are seen.
+fn is_hidden(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// A text as one line of a comment that it cannot end.
+pub(crate) fn comment(text: &str) -> String {
+    comment_in(text, MAX_LINE_BYTES)
+}
+
+/// The same for a line of a tool's description, which may be longer.
+pub(super) fn description(line: &str) -> String {
+    comment_in(line, MAX_DESCRIPTION_BYTES)
+}
+
+fn comment_in(text: &str, most_bytes: usize) -> String {
+    let mut line = String::new();
+    for character in text.chars().filter(|character| !is_hidden(*character)) {
+        let is_blank = character.is_whitespace() || character.is_control();
+        match character {
+            _ if is_blank && (line.is_empty() || line.ends_with(' ')) => {}
+            _ if is_blank => line.push(' '),
+            '/' if line.ends_with('*') => line.push_str("\\/"),
+            _ => line.push(character),
+        }
+        if line.len() > most_bytes {
+            line.push('…');
+            break;
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// A text as a string literal.
+pub(super) fn quoted(text: &str) -> String {
+    let mut literal = String::with_capacity(text.len() + 2);
+    literal.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => literal.extend(['\\', character]),
+            '\n' => literal.push_str("\\n"),
+            _ if character.is_control() || is_hidden(character) => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    // A String takes everything.
+                    let _ = write!(literal, "\\u{unit:04x}");
+                }
+            }
+            _ => literal.push(character),
+        }
+    }
+    literal.push('"');
+    literal
+}
+
+/// A property's name: quoted, unless it is an identifier that everybody can read.
+pub(super) fn property(name: &str) -> Cow<'_, str> {
+    let is_start = |it: &u8| it.is_ascii_alphabetic() || matches!(it, b'_' | b'$');
+    let is_plain = name.as_bytes().first().is_some_and(is_start)
+        && name.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'$'));
+    if is_plain { name.into() } else { quoted(name).into() }
+}
+
+/// The words of a text as the name of a type: `list-open_issues` is `ListOpenIssues`.
+pub(super) fn type_name(text: &str) -> String {
+    let mut name = String::new();
+    let mut is_first = true;
+    for character in text.chars().take(60) {
+        match character {
+            _ if !character.is_ascii_alphanumeric() => is_first = true,
+            _ if std::mem::take(&mut is_first) => name.push(character.to_ascii_uppercase()),
+            _ => name.push(character),
+        }
+    }
+    if name.is_empty() { name } else { sanitize(&name) }
+}
+
+/// A text whose lines after the first are moved in by one step.
+pub(super) fn indented(text: &str) -> Cow<'_, str> {
+    if text.contains('\n') { text.replace('\n', "\n  ").into() } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_a_comment_or_a_literal() {
+        for (text, expected) in [
+            ("a */ b **/ c", "a *\\/ b **\\/ c"),
+            ("*\u{200b}/ x", "*\\/ x"),
+            ("*\u{0}/", "* /"),
+            ("one\r\n\u{2028} two\t", "one two"),
+            (" \n", ""),
+        ] {
+            assert_eq!(comment(text), expected, "{text:?}");
+        }
+        assert!(comment(&"é".repeat(1_000)).len() < MAX_LINE_BYTES + 8);
+        assert_eq!(quoted("a\"b\\\n\u{2028}\u{e0041}é"), "\"a\\\"b\\\\\\n\\u2028\\udb40\\udc41é\"");
+        assert_eq!(property("$a_1"), "$a_1");
+        assert_eq!(property("a-b"), "\"a-b\"");
+        assert_eq!(property(""), "\"\"");
+        assert_eq!((&*type_name("list-open_issues"), &*type_name("#/$defs/1")), ("ListOpenIssues", "Defs1"));
+        assert_eq!(type_name("map"), "_Map");
+    }
+}

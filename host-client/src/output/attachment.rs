@@ -1,0 +1,258 @@
+//! Images, sounds and other binary data are taken out of a result, to be handed over as what they are.
+//!
+//! Recognized are the items that MCP tools answer with (`{"type": "image", "data": …, "mimeType": …}`, the same of `audio`, and
+//! whatever has a `blob`), the `body_base64` of the tool `http.fetch`, and data URLs, wherever they stand in a value. In their
+//! place the text says what was there, such as `[image/png, 12.3KB, attachment 1]`.
+
+use std::fmt;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::footer::kilobytes;
+use super::json::offset;
+
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// What is not known better.
+const BYTES: &str = "application/octet-stream";
+/// What images begin with, in base64.
+const BEGINNINGS: [(&str, &str); 4] =
+    [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("JVBERi0", "application/pdf")];
+/// The longest media type, and the longest start of a data URL, in bytes.
+const MAX_MIME_BYTES: usize = 100;
+const MAX_URL_START: usize = 150;
+/// A data URL in the middle of a text counts if its data have so many characters: shorter ones stand in explanations.
+const MIN_INNER_DATA: usize = 64;
+
+/// How much is handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachmentsConfig {
+    /// How many at most: 8. The text says where one is left out.
+    pub count: usize,
+    /// The most bytes of all of them, decoded: 8 MiB.
+    pub bytes: usize,
+}
+
+impl Default for AttachmentsConfig {
+    fn default() -> Self {
+        Self { count: 8, bytes: 8 << 20 }
+    }
+}
+
+/// Binary data of a result.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// The media type, such as `image/png`, as the tool says; without parameters.
+    pub mime: String,
+    /// The data in base64, which is valid.
+    pub base64: String,
+    /// The length of the data, decoded.
+    pub bytes: usize,
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Attachment({}, {} bytes)", self.mime, self.bytes)
+    }
+}
+
+/// A text whose binary data have been taken out, and the data; nothing where there are none.
+pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) -> Option<(String, Vec<Attachment>)> {
+    let mut found = Vec::new();
+    data_urls(text, &mut found);
+    if is_json && KEYS.iter().any(|key| text.contains(key)) {
+        let scan = Scan { json: text, found: &mut found };
+        // What was found up to a place that cannot be read is taken out all the same.
+        let _ = scan.deserialize(&mut serde_json::Deserializer::from_str(text));
+    }
+    found.sort_by_key(|found| found.place.start);
+    let (mut rest, mut done, mut attachments, mut bytes_left) = (String::new(), 0, Vec::new(), config.bytes);
+    for Found { place, mime } in found {
+        let Some(base64) = text.get(place.data.clone()).filter(|_| place.start >= done) else { continue };
+        let Ok(data) = BASE64.decode(base64) else { continue };
+        let bytes = data.len();
+        rest.push_str(&text[done..place.start]);
+        done = place.end;
+        let fits = attachments.len() < config.count && bytes <= bytes_left;
+        let (mime, size) = (plain(mime), kilobytes(bytes));
+        if fits {
+            bytes_left -= bytes;
+            rest.push_str(&format!("[{mime}, {size}, attachment {}]", attachments.len() + 1));
+            attachments.push(Attachment { mime: mime.to_owned(), base64: base64.to_owned(), bytes });
+        } else {
+            rest.push_str(&format!("[{mime}, {size}, left out]"));
+        }
+    }
+    if done == 0 {
+        return None;
+    }
+    rest.push_str(&text[done..]);
+    Some((rest, attachments))
+}
+
+/// What may be binary data.
+struct Found<'a> {
+    place: Place,
+    mime: &'a str,
+}
+
+/// Where it is in the text, and where in it the base64 is.
+struct Place {
+    start: usize,
+    end: usize,
+    data: Range<usize>,
+}
+
+/// A media type as it can stand in any text.
+fn plain(mime: &str) -> &str {
+    let mime = mime.split(';').next().unwrap_or_default().trim();
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '/' | '.' | '+' | '-' | '_');
+    let is_one = mime.len() <= MAX_MIME_BYTES && mime.chars().all(is_plain);
+    match mime.split_once('/') {
+        Some((kind, name)) if is_one && !kind.is_empty() && !name.is_empty() && !name.contains('/') => mime,
+        _ => BYTES,
+    }
+}
+
+/// Finds data URLs. None goes on beyond a quotation mark, so that in JSON each is in one string.
+fn data_urls<'a>(text: &'a str, found: &mut Vec<Found<'a>>) {
+    let mut from = 0;
+    while let Some(start) = text[from..].find("data:").map(|at| from + at) {
+        from = start + "data:".len();
+        let head = &text[from..text.ceil_char_boundary(from + MAX_URL_START)];
+        let Some((mime, _)) = head.split_once(";base64,").filter(|(mime, _)| is_type(mime)) else { continue };
+        let data = from + mime.len() + ";base64,".len();
+        let is_data = |it: char| it.is_ascii_alphanumeric() || matches!(it, '+' | '/' | '=');
+        let end = text[data..].find(|it| !is_data(it)).map_or(text.len(), |length| data + length);
+        let is_all = matches!(
+            (text[..start].chars().next_back(), text[end..].chars().next()),
+            (None | Some('"'), None | Some('"'))
+        );
+        if end - data >= MIN_INNER_DATA || (is_all && end > data) {
+            found.push(Found { place: Place { start, end, data: data..end }, mime });
+        }
+        from = end;
+    }
+}
+
+fn is_type(mime: &str) -> bool {
+    mime.chars().all(|it| it.is_ascii_graphic() && !matches!(it, '"' | '\\' | ',' | '(' | ')'))
+}
+
+/// Without one of these keys there is nothing to look for.
+const KEYS: [&str; 3] = ["\"data\"", "\"blob\"", "\"body_base64\""];
+
+/// The keys that matter.
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+enum Key {
+    #[serde(rename = "type")]
+    Type,
+    #[serde(rename = "mimeType", alias = "mime_type")]
+    Mime,
+    #[serde(rename = "data")]
+    Data,
+    #[serde(rename = "blob")]
+    Blob,
+    #[serde(rename = "body_base64")]
+    Body,
+    #[serde(other)]
+    Other,
+}
+
+/// Looks through JSON, in one pass.
+struct Scan<'s, 'a> {
+    json: &'a str,
+    found: &'s mut Vec<Found<'a>>,
+}
+
+impl<'s, 'a> Scan<'s, 'a> {
+    fn again(&mut self) -> Scan<'_, 'a> {
+        Scan { json: self.json, found: self.found }
+    }
+
+    /// A string that is base64 from its start to its end.
+    fn push(&mut self, data: &'a str, mime: Option<&'a str>) {
+        let start = offset(self.json, data);
+        let end = start + data.len();
+        let known = BEGINNINGS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, mime)| *mime);
+        let mime = mime.or(known).unwrap_or(BYTES);
+        self.found.push(Found { place: Place { start, end, data: start..end }, mime });
+    }
+}
+
+/// Gives the string, where the value is one without escapes; base64 has none.
+impl<'a> DeserializeSeed<'a> for Scan<'_, 'a> {
+    type Value = Option<&'a str>;
+
+    fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Scan<'_, 'a> {
+    type Value = Option<&'a str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(mut self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (mut kind, mut mime, mut data, mut blob) = (None, None, None, None);
+        while let Some(key) = members.next_key::<Key>()? {
+            let value = members.next_value_seed(self.again())?.filter(|text| !text.is_empty());
+            match key {
+                Key::Type => kind = value,
+                Key::Mime => mime = value,
+                Key::Data => data = value,
+                Key::Blob | Key::Body => blob = value,
+                Key::Other => {}
+            }
+        }
+        let data = data.filter(|_| matches!(kind, Some("image" | "audio")));
+        for data in data.into_iter().chain(blob) {
+            self.push(data, mime);
+        }
+        Ok(None)
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(mut self, mut items: A) -> Result<Self::Value, A::Error> {
+        while items.next_element_seed(self.again())?.is_some() {}
+        Ok(None)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'a str) -> Result<Self::Value, E> {
+        Ok(Some(text))
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}

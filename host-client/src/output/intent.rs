@@ -1,0 +1,202 @@
+//! Of a long result, the sections that have to do with what it is wanted for.
+
+use bm25::{DefaultTokenizer, Tokenizer as _};
+
+use super::chunk::{Sizes, chunks};
+
+/// How large the pieces of JSON are that count as sections.
+const SECTIONS_OF_JSON: Sizes = Sizes { group: 500, whole: 2_000 };
+/// The most bytes of an intent that are looked at, and the most terms in them.
+const MAX_INTENT_BYTES: usize = 1_000;
+const MAX_TERMS: usize = 64;
+/// A shorter term has to be a whole word, but for the ending of a plural; a longer one may be the start of a word.
+const MIN_START: usize = 4;
+
+/// When a result is filtered, and what stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntentConfig {
+    /// Results of at most so many bytes stay as they are: 5,000.
+    pub over_bytes: usize,
+    /// A section stays where at least so many percent of the intent's terms occur in it: 30.
+    pub percent: usize,
+    /// A paragraph of more bytes is divided into groups of lines: 4,000.
+    pub paragraph_bytes: usize,
+    /// How many lines a group has: 10.
+    pub group_lines: usize,
+}
+
+impl Default for IntentConfig {
+    fn default() -> Self {
+        Self { over_bytes: 5_000, percent: 30, paragraph_bytes: 4_000, group_lines: 10 }
+    }
+}
+
+/// What an intent leaves of a text, under a header that says so; nothing where it leaves all of it or none.
+///
+/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON.
+pub(super) fn filtered(text: &str, is_json: bool, intent: &str, config: IntentConfig) -> Option<String> {
+    if text.len() <= config.over_bytes {
+        return None;
+    }
+    let terms = Terms::of(intent, config.percent)?;
+    let mut kept = Kept::default();
+    if is_json {
+        for chunk in chunks(text, SECTIONS_OF_JSON) {
+            kept.offer(terms.occur_in(&[&chunk.title, chunk.body], true), &[&chunk.title, ":\n", chunk.body]);
+        }
+    } else {
+        each_section(text, config, |section| kept.offer(terms.occur_in(&[section], false), &[section]));
+    }
+    kept.text().filter(|filtered| filtered.len() < text.len())
+}
+
+/// The sections that stay.
+#[derive(Default)]
+struct Kept {
+    body: String,
+    kept: usize,
+    all: usize,
+}
+
+impl Kept {
+    fn offer(&mut self, is_kept: bool, section: &[&str]) {
+        self.all += 1;
+        if is_kept {
+            self.kept += 1;
+            self.body.push_str("\n\n");
+            self.body.extend(section.iter().copied());
+        }
+    }
+
+    fn text(self) -> Option<String> {
+        let Self { body, kept, all } = self;
+        let is_some = kept > 0 && kept < all;
+        is_some.then(|| format!("[Filtered by intent: {kept} of {all} sections are shown]{body}"))
+    }
+}
+
+/// Gives each paragraph, without the blank lines around it.
+fn each_section(text: &str, config: IntentConfig, mut take: impl FnMut(&str)) {
+    let (mut start, mut at) = (0, 0);
+    let mut paragraph = |paragraph: &str| {
+        if paragraph.len() > config.paragraph_bytes {
+            each_group(paragraph, config.group_lines.max(1), &mut take);
+        } else if !paragraph.is_empty() {
+            take(trimmed(paragraph));
+        }
+    };
+    for line in text.split_inclusive('\n') {
+        let end = at + line.len();
+        if line.trim().is_empty() {
+            paragraph(&text[start..at]);
+            start = end;
+        }
+        at = end;
+    }
+    paragraph(&text[start..]);
+}
+
+/// Gives each group of lines.
+fn each_group(text: &str, lines: usize, take: &mut impl FnMut(&str)) {
+    let (mut start, mut at) = (0, 0);
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        if number % lines == 0 && number > 0 {
+            take(trimmed(&text[start..at]));
+            start = at;
+        }
+        at += line.len();
+    }
+    take(trimmed(&text[start..]));
+}
+
+fn trimmed(section: &str) -> &str {
+    section.trim_end_matches(['\n', '\r'])
+}
+
+/// The words of an intent, without stop words and endings.
+struct Terms {
+    terms: Vec<String>,
+    /// How many of them make a section stay.
+    needed: u32,
+}
+
+impl Terms {
+    /// Nothing where an intent consists of stop words.
+    fn of(intent: &str, percent: usize) -> Option<Self> {
+        let intent = &intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)];
+        let mut words = String::new();
+        each_word(intent, false, |word| {
+            words.push_str(word);
+            words.push(' ');
+            true
+        });
+        let mut terms = DefaultTokenizer::builder().normalization(false).build().tokenize(&words);
+        for term in &mut terms {
+            // What the English stemmer writes for the `y` of "repository".
+            if term.len() > MIN_START && term.ends_with('i') {
+                term.pop();
+            }
+        }
+        terms.sort_unstable();
+        terms.dedup();
+        terms.truncate(MAX_TERMS);
+        let needed = terms.len().saturating_mul(percent).div_ceil(100).max(1);
+        let needed = u32::try_from(needed).ok()?;
+        (!terms.is_empty()).then_some(Self { terms, needed })
+    }
+
+    /// Whether enough of them occur in a section.
+    fn occur_in(&self, section: &[&str], is_json: bool) -> bool {
+        let mut seen = 0_u64;
+        for part in section {
+            each_word(part, is_json, |word| {
+                for (index, term) in self.terms.iter().enumerate() {
+                    if fits(term, word) {
+                        seen |= 1 << index;
+                    }
+                }
+                seen.count_ones() < self.needed
+            });
+        }
+        seen.count_ones() >= self.needed
+    }
+}
+
+/// Whether a word is one of a term.
+fn fits(term: &str, word: &str) -> bool {
+    match word.strip_prefix(term) {
+        Some(rest) if term.len() < MIN_START => matches!(rest, "" | "s" | "es"),
+        Some(_) => true,
+        // Where a script has no capitals, it may have no spaces either.
+        None => !term.is_ascii() && term.chars().all(|it| !it.is_lowercase()) && word.contains(term),
+    }
+}
+
+/// Gives each word in small letters, for as long as more are wanted. `userName` and `user_name` are two words.
+fn each_word(text: &str, is_json: bool, mut take: impl FnMut(&str) -> bool) {
+    let mut word = String::new();
+    let (mut was_lower, mut is_escaped) = (false, false);
+    for character in text.chars() {
+        // What follows a backslash in JSON is no letter.
+        let is_letter = !is_escaped && character.is_alphanumeric();
+        is_escaped = is_json && !is_escaped && character == '\\';
+        let starts = was_lower && character.is_uppercase();
+        if !word.is_empty() && (!is_letter || starts) {
+            if !take(&word) {
+                return;
+            }
+            word.clear();
+        }
+        if is_letter {
+            if character.is_ascii() {
+                word.push(character.to_ascii_lowercase());
+            } else {
+                word.extend(character.to_lowercase());
+            }
+        }
+        was_lower = is_letter && character.is_lowercase();
+    }
+    if !word.is_empty() {
+        take(&word);
+    }
+}

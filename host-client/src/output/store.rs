@@ -1,0 +1,163 @@
+//! What results were, for as long as a model may want to page through them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::page::{Page, page};
+use super::path::steps;
+
+/// How many random bytes a handle has.
+const HANDLE_BYTES: usize = 12;
+/// What every handle begins with.
+const PREFIX: &str = "out_";
+
+/// How much is kept, and for how long. What was not used for longest goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// The most bytes of all results: 16 MiB. A larger one is not kept.
+    pub bytes: usize,
+    /// The most results: 64.
+    pub entries: usize,
+    /// How long one is kept that nobody reads: 30 minutes.
+    pub unread: Duration,
+    /// The most bytes of a page, roughly: 20,000.
+    pub page_bytes: usize,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self { bytes: 16 << 20, entries: 64, unread: Duration::from_secs(30 * 60), page_bytes: 20_000 }
+    }
+}
+
+/// Why nothing can be read. The words are for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The handle is none of this store's, or what it stood for is gone.
+    #[error(
+        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread for \
+         long or newer outputs need the room; run the code again, and return less"
+    )]
+    UnknownHandle,
+    /// The path is not written as one.
+    #[error(
+        "the path cannot be read: {0}; write it as results.items[3].name, as [\"a.b\"].c, or as a JSON Pointer: \
+         /results/items/3"
+    )]
+    InvalidPath(&'static str),
+    /// The path leads nowhere.
+    #[error("there is no {missing:?} at {at:?}; {there}")]
+    NotThere {
+        /// The first step that leads nowhere.
+        missing: String,
+        /// The path up to there.
+        at: String,
+        /// What there is instead.
+        there: String,
+    },
+}
+
+/// Results of one session. Clones share them.
+#[derive(Clone, Default)]
+pub struct OutputStore {
+    config: StoreConfig,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// What was used last is last.
+    outputs: VecDeque<Output>,
+    bytes: usize,
+}
+
+struct Output {
+    handle: String,
+    text: Arc<str>,
+    is_json: bool,
+    used: Instant,
+}
+
+impl fmt::Debug for OutputStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputStore").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl OutputStore {
+    /// A store with nothing in it.
+    pub fn new(config: StoreConfig) -> Self {
+        Self { config, kept: Arc::default() }
+    }
+
+    /// How much it keeps.
+    pub fn config(&self) -> StoreConfig {
+        self.config
+    }
+
+    /// Reads a part of a result: what is at `path` (all of it where that is empty), from its member, item or character
+    /// `offset` on, at most `limit` of them and as many as fit on a page.
+    ///
+    /// # Errors
+    /// The handle is none of this store's any more, or the path leads nowhere.
+    pub fn read(&self, handle: &str, path: &str, offset: usize, limit: Option<usize>) -> Result<Page, ReadError> {
+        let (text, is_json) = self.lock().take(handle, self.config.unread).ok_or(ReadError::UnknownHandle)?;
+        let steps = steps(path).map_err(ReadError::InvalidPath)?;
+        page(&text, is_json, &steps, offset, limit, self.config.page_bytes)
+    }
+
+    /// Keeps a result, and gives its handle; nothing where it is too large.
+    pub(super) fn keep(&self, text: &str, is_json: bool) -> Option<String> {
+        if text.len() > self.config.bytes || self.config.entries == 0 {
+            return None;
+        }
+        let mut random = [0; HANDLE_BYTES];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).ok()?;
+        let handle = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
+        let output = Output { handle: handle.clone(), text: text.into(), is_json, used: Instant::now() };
+        self.lock().put(output, self.config);
+        Some(handle)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn put(&mut self, output: Output, config: StoreConfig) {
+        self.bytes += output.text.len();
+        self.outputs.push_back(output);
+        self.drop_old(config.unread);
+        while self.bytes > config.bytes || self.outputs.len() > config.entries {
+            self.drop_first();
+        }
+    }
+
+    fn take(&mut self, handle: &str, unread: Duration) -> Option<(Arc<str>, bool)> {
+        self.drop_old(unread);
+        let position = self.outputs.iter().position(|output| output.handle == handle)?;
+        let mut output = self.outputs.remove(position)?;
+        output.used = Instant::now();
+        let found = (Arc::clone(&output.text), output.is_json);
+        self.outputs.push_back(output);
+        Some(found)
+    }
+
+    fn drop_old(&mut self, unread: Duration) {
+        while self.outputs.front().is_some_and(|output| output.used.elapsed() >= unread) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(output) = self.outputs.pop_front() {
+            self.bytes -= output.text.len();
+        }
+    }
+}

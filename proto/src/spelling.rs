@@ -1,0 +1,75 @@
+//! How names of servers and tools are spelled where JavaScript wants an identifier.
+
+use unicode_ident::{is_xid_continue, is_xid_start};
+
+/// Words that strict JavaScript takes no variable by, globals of the language itself, which a server must not cover, and names by
+/// which the language calls a method by itself, which a tool must not be.
+const TAKEN: &str = "\
+    __proto__ constructor then toJSON toString valueOf AggregateError arguments Array ArrayBuffer AsyncDisposableStack Atomics await BigInt BigInt64Array \
+    BigUint64Array Boolean break case catch class console const continue DataView Date debugger decodeURI \
+    decodeURIComponent default delete DisposableStack do else encodeURI encodeURIComponent enum Error escape eval \
+    EvalError export extends false FinalizationRegistry finally Float16Array Float32Array Float64Array for \
+    Function function globalThis if implements import in Infinity instanceof Int16Array Int32Array Int8Array \
+    interface Intl isFinite isNaN Iterator JSON let Map Math NaN new null Number Object package parseFloat \
+    parseInt private Promise protected Proxy public RangeError ReferenceError Reflect RegExp return Set \
+    ShadowRealm SharedArrayBuffer static String super SuppressedError switch Symbol SyntaxError Temporal this \
+    throw true try TypeError typeof Uint16Array Uint32Array Uint8Array Uint8ClampedArray undefined unescape \
+    URIError var void WeakMap WeakRef WeakSet WebAssembly while with yield";
+
+/// The name as an identifier: `my-backend` is `my_backend`, `123start` is `_123start`, `has.dots` is `has_dots`, `delete` is
+/// `_delete`. A name that is one stays as it is; two names may come out the same.
+pub fn sanitize(name: &str) -> String {
+    // The joiners are parts of identifiers, and nobody sees them.
+    let is_part = |it: char| it == '$' || (is_xid_continue(it) && !matches!(it, '\u{200c}' | '\u{200d}'));
+    let mut spelled: String = name.chars().map(|it| if is_part(it) { it } else { '_' }).collect();
+    let starts = spelled.chars().next().is_some_and(|it| it == '$' || it == '_' || is_xid_start(it));
+    if !starts || TAKEN.split(' ').any(|taken| taken == spelled) {
+        spelled.insert(0, '_');
+    }
+    spelled
+}
+
+/// How many names are compared with one that is not known, and the longest of them.
+const MAX_COMPARED: usize = 500;
+const MAX_COMPARED_BYTES: usize = 64;
+
+/// The name that was probably meant.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_COMPARED_BYTES {
+        return None;
+    }
+    let compared = known.into_iter().filter(|known| known.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED);
+    let scored = compared.map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.filter(|(score, _)| *score > 0.8).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers_and_identifiers_stay() {
+        for (name, spelled) in [
+            ("exa", "exa"),
+            ("my-backend", "my_backend"),
+            ("123start", "_123start"),
+            ("has.dots", "has_dots"),
+            ("delete", "_delete"),
+            ("Math", "_Math"),
+            ("__proto__", "___proto__"),
+            ("toString", "_toString"),
+            ("then", "_then"),
+            ("has", "has"),
+            ("a b\nc/*", "a_b_c__"),
+            ("größe", "größe"),
+            ("a\u{200d}b\u{2028}", "a_b_"),
+            ("🙂", "_"),
+            ("", "_"),
+            ("-1", "_1"),
+        ] {
+            assert_eq!(sanitize(name), spelled, "{name:?}");
+            assert_eq!(sanitize(spelled), spelled, "it stays");
+        }
+    }
+}

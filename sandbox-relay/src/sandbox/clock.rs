@@ -1,0 +1,66 @@
+//! The time as the script sees it: the machine's, or one that is given and stands still but for timers.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::sys;
+
+thread_local! {
+    static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    Real {
+        began: Instant,
+    },
+    /// Nothing that the script does takes any time. Its timers move the clock on.
+    Given {
+        now_ms: i64,
+        elapsed: Duration,
+    },
+}
+
+/// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
+pub(super) fn prepare_thread() {
+    CLOCK.set(None);
+}
+
+/// Starts the clock, at the time that was given or at the machine's.
+pub(super) fn begin(now_ms: Option<i64>) {
+    CLOCK.set(Some(match now_ms {
+        Some(now_ms) => Clock::Given { now_ms, elapsed: Duration::ZERO },
+        None => Clock::Real { began: Instant::now() },
+    }));
+    set_date();
+}
+
+/// Whether the time was given, so that everything has to happen in an order that is always the same.
+pub(super) fn is_given() -> bool {
+    matches!(CLOCK.get(), Some(Clock::Given { .. }))
+}
+
+/// How long the script has been running, in its own time.
+pub(super) fn elapsed() -> Duration {
+    match CLOCK.get() {
+        Some(Clock::Real { began }) => began.elapsed(),
+        Some(Clock::Given { elapsed, .. }) => elapsed,
+        None => Duration::ZERO,
+    }
+}
+
+/// Moves a given clock on; the machine's goes by itself.
+pub(super) fn advance_to(at: Duration) {
+    if let Some(Clock::Given { now_ms, elapsed }) = CLOCK.get() {
+        CLOCK.set(Some(Clock::Given { now_ms, elapsed: elapsed.max(at) }));
+        set_date();
+    }
+}
+
+/// Lets V8 read a given clock in the place of the machine's.
+fn set_date() {
+    if let Some(Clock::Given { now_ms, elapsed }) = CLOCK.get() {
+        let elapsed_us = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
+        sys::set_time_of_day(now_ms.saturating_mul(1_000).saturating_add(elapsed_us));
+    }
+}

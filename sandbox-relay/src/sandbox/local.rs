@@ -1,0 +1,129 @@
+//! The host's own functions, which it sends along and which run here: `mcp.call("local.name", args)`.
+//!
+//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are no
+//! boundary. What goes in and comes out is JSON, as with every other tool.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use relay_proto::ErrorCode;
+
+use super::bridge::{OpenCall, tool_error};
+use super::inspect;
+use super::value::{self, ValueError};
+
+/// The most bytes of a failure's text.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+
+thread_local! {
+    static LOCAL: RefCell<Local> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Local {
+    functions: HashMap<String, v8::Global<v8::Function>>,
+    /// Calls whose functions have not come to their end.
+    open: HashMap<u64, OpenCall>,
+    last: u64,
+}
+
+/// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
+pub(super) fn prepare_thread() {
+    LOCAL.take();
+}
+
+/// Keeps the function of a tool.
+pub(super) fn add(tool: String, function: v8::Global<v8::Function>) {
+    LOCAL.with_borrow_mut(|local| local.functions.insert(tool, function));
+}
+
+/// Whether a tool runs here.
+pub(super) fn is_one(tool: &str) -> bool {
+    LOCAL.with_borrow(|local| local.functions.contains_key(tool))
+}
+
+/// Runs the function of a tool. Its promise is settled when the function's is.
+pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: &[u8]) {
+    let function = LOCAL.with_borrow(|local| local.functions.get(&call.tool).cloned());
+    let (Some(function), Some(arguments)) = (function, value::from_json(scope, arguments)) else { return };
+    let function = v8::Local::new(scope, function);
+    let returned = {
+        v8::tc_scope!(let scope, scope);
+        let receiver = v8::undefined(scope).into();
+        match function.call(scope, receiver, &[arguments]) {
+            Some(returned) => Ok(returned),
+            None => Err(scope.exception().unwrap_or(receiver)),
+        }
+    };
+    let (id, returned) = match returned {
+        Ok(returned) => {
+            let id = LOCAL.with_borrow_mut(|local| {
+                local.last += 1;
+                local.open.insert(local.last, call);
+                local.last
+            });
+            (id, returned)
+        }
+        Err(thrown) => return reject(scope, &call, thrown),
+    };
+    // Whatever has a `then` is asked by a resolver, which also takes what has none.
+    let Some(resolver) = v8::PromiseResolver::new(scope) else { return };
+    resolver.resolve(scope, returned);
+    #[expect(clippy::cast_precision_loss, reason = "no execution makes so many calls")]
+    let data: v8::Local<v8::Value> = v8::Number::new(scope, id as f64).into();
+    let done = v8::Function::builder(fulfilled).data(data).build(scope);
+    let failed = v8::Function::builder(rejected).data(data).build(scope);
+    if let (Some(done), Some(failed)) = (done, failed) {
+        resolver.get_promise(scope).then2(scope, done, failed);
+    }
+}
+
+fn ended(scope: &mut v8::PinScope<'_, '_>, arguments: &v8::FunctionCallbackArguments<'_>) -> Option<OpenCall> {
+    let id = u64::try_from(arguments.data().integer_value(scope)?).ok()?;
+    LOCAL.with_borrow_mut(|local| local.open.remove(&id))
+}
+
+fn fulfilled<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    arguments: v8::FunctionCallbackArguments<'s>,
+    _: v8::ReturnValue<v8::Value>,
+) {
+    let Some(call) = ended(scope, &arguments) else { return };
+    // The heap bounds it, as it bounds everything that stays here.
+    match value::to_json(scope, arguments.get(0), "null", usize::MAX) {
+        Ok(json) => {
+            if let Some(copy) = value::from_json(scope, &json) {
+                v8::Local::new(scope, &call.resolver).resolve(scope, copy);
+            }
+        }
+        Err(ValueError::Thrown(thrown)) => reject(scope, &call, thrown),
+        Err(ValueError::NotSerializable { path, reason }) => {
+            let text = format!("the result of {} cannot be returned as JSON: at {path}, {reason}", call.tool);
+            reject_with(scope, &call, ErrorCode::NotSerializable, &text);
+        }
+        Err(ValueError::TooLarge { bytes }) => {
+            let text = format!("the result of {} has {bytes} bytes, which is too much to copy", call.tool);
+            reject_with(scope, &call, ErrorCode::ToolResultLimit, &text);
+        }
+    }
+}
+
+fn rejected<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    arguments: v8::FunctionCallbackArguments<'s>,
+    _: v8::ReturnValue<v8::Value>,
+) {
+    if let Some(call) = ended(scope, &arguments) {
+        reject(scope, &call, arguments.get(0));
+    }
+}
+
+fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &OpenCall, thrown: v8::Local<'s, v8::Value>) {
+    let text = format!("{} failed: {}", call.tool, inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES));
+    reject_with(scope, call, ErrorCode::ToolFailed, &text);
+}
+
+fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &OpenCall, code: ErrorCode, text: &str) {
+    let error = tool_error(scope, code.as_str(), text, &call.tool);
+    v8::Local::new(scope, &call.resolver).reject(scope, error);
+}

@@ -1,0 +1,87 @@
+//! What a host asks to be run, held against what its session may do.
+
+use std::collections::BTreeMap;
+
+use relay_proto::{LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
+
+use super::{Mode, SessionGrant, clamp_warning, short};
+use crate::execution::{Bindings, ExecutionRequest};
+
+/// How many patterns an execution's tools are given by, and the most bytes of one.
+const MAX_PATTERNS: usize = 256;
+const MAX_PATTERN_BYTES: usize = 256;
+/// How many functions a host may send along.
+const MAX_LOCAL_TOOLS: usize = 64;
+/// The times that JavaScript has, in ms since 1970, before and after.
+const MAX_TIME_MS: u64 = 8_640_000_000_000_000;
+
+/// The patterns of the tools that an execution is given; nothing where it has all.
+///
+/// # Errors
+/// They are too many or too long.
+pub(super) fn only(execute: &wire::Execute) -> Result<ToolPatterns, String> {
+    let patterns = &execute.remote_tools;
+    if patterns.len() > MAX_PATTERNS || patterns.iter().any(|it| it.len() > MAX_PATTERN_BYTES) {
+        return Err(format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one"));
+    }
+    Ok(ToolPatterns::new((!patterns.is_empty()).then(|| patterns.clone())))
+}
+
+/// The request, and what was made less of it.
+///
+/// # Errors
+/// Why it is not one, for the host.
+pub(super) fn request(
+    execute: wire::Execute,
+    mode: Mode,
+    grant: &SessionGrant,
+) -> Result<(ExecutionRequest, Vec<wire::Warning>), String> {
+    if mode != Mode::Full {
+        if !execute.local_tools.is_empty() {
+            return Err("local_tools are off without hello".into());
+        }
+        return Ok((sized(ExecutionRequest::new(execute.code, grant.limits))?, Vec::new()));
+    }
+    let mut bindings = Bindings::default();
+    for name in &execute.bindings {
+        if !bindings.add(name) {
+            let names = Bindings::NAMES.join(", ");
+            return Err(format!("there is no binding {:?}; there are: {names}", short(name)));
+        }
+    }
+    if execute.now_ms.is_some_and(|now| now.unsigned_abs() > MAX_TIME_MS) {
+        return Err("now_ms is no time that JavaScript has".into());
+    }
+    let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
+    let (limits, clamped) = grant.limits.lowered(&asked);
+    let request = ExecutionRequest {
+        bindings,
+        // Without the binding nobody could read it.
+        input: if bindings.io { execute.input } else { String::new() },
+        local_tools: local_tools(execute.local_tools)?,
+        seed: execute.seed,
+        now_ms: execute.now_ms,
+        ..ExecutionRequest::new(execute.code, limits)
+    };
+    Ok((sized(request)?, clamped.iter().map(clamp_warning).collect()))
+}
+
+fn local_tools(sources: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
+    if sources.len() > MAX_LOCAL_TOOLS {
+        return Err(format!("there are {} local tools; at most {MAX_LOCAL_TOOLS} are taken", sources.len()));
+    }
+    let named = |(name, source): (String, String)| match ToolName::try_from(format!("{LOCAL_SERVER}.{name}")) {
+        Ok(full) => Ok((full.as_str().to_owned(), source)),
+        Err(error) => Err(format!("the local tool {:?}: {error}", short(&name))),
+    };
+    sources.into_iter().map(named).collect()
+}
+
+fn sized(request: ExecutionRequest) -> Result<ExecutionRequest, String> {
+    let (bytes, most) = (request.held_bytes() - request.input.len(), request.limits.size(LimitName::SourceBytes));
+    if bytes > most {
+        let what = if request.local_tools.is_empty() { "source has" } else { "source and the local tools have" };
+        return Err(format!("the {what} {bytes} bytes; the limit source_bytes is {most}"));
+    }
+    Ok(request)
+}

@@ -1,0 +1,75 @@
+//! The small key-value store of a session: the relay keeps it, and a worker works on a copy.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+/// How much a store holds: keys, bytes of keys and values together, and bytes of one key.
+pub(crate) const MAX_KEYS: usize = 1_000;
+pub(crate) const MAX_BYTES: usize = 256 << 10;
+pub(crate) const MAX_KEY_BYTES: usize = 256;
+/// How often one execution may write to it.
+pub(crate) const MAX_WRITES: u64 = 10_000;
+
+/// JSON values by key, within the limits.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    values: BTreeMap<String, Bytes>,
+    bytes: usize,
+}
+
+impl Store {
+    /// Puts a value in the place of the one that was there; no value takes it out. Gives whether there was room: if not,
+    /// everything is as before.
+    #[must_use]
+    pub(crate) fn put(&mut self, key: String, json: Option<Bytes>) -> bool {
+        let before = self.values.get(&key).map(Bytes::len);
+        let freed = before.map_or(0, |json| key.len() + json);
+        let Some(json) = json else {
+            self.values.remove(&key);
+            self.bytes -= freed;
+            return true;
+        };
+        let bytes = self.bytes - freed + key.len() + json.len();
+        if bytes > MAX_BYTES || key.len() > MAX_KEY_BYTES || (before.is_none() && self.values.len() >= MAX_KEYS) {
+            return false;
+        }
+        self.bytes = bytes;
+        // What came in a larger frame does not keep the frame.
+        self.values.insert(key, Bytes::copy_from_slice(&json));
+        true
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Bytes> {
+        self.values.get(key)
+    }
+
+    /// In the order of the keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Bytes)> {
+        self.values.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut store = Store::default();
+        assert!(store.put("a".into(), Some(vec![b'1'; MAX_BYTES - 1].into())), "exactly full");
+        assert!(!store.put("b".into(), Some(Bytes::from_static(b"1"))));
+        assert!(!store.put("a".into(), Some(vec![b'2'; MAX_BYTES].into())));
+        assert_eq!(store.get("a").map(|json| json[0]), Some(b'1'));
+        assert!(store.put("a".into(), Some(Bytes::from_static(b"3"))), "a replaced value frees its room");
+        assert!(store.put("b".into(), Some(vec![b'4'; MAX_BYTES - 3].into())));
+        assert!(store.put("b".into(), None) && store.put("b".into(), None));
+        assert!(!store.put("k".repeat(MAX_KEY_BYTES + 1), Some(Bytes::from_static(b"1"))));
+        for key in 1..MAX_KEYS {
+            assert!(store.put(key.to_string(), Some(Bytes::from_static(b"1"))), "{key}");
+        }
+        assert!(!store.put("one more".into(), Some(Bytes::from_static(b"1"))));
+        assert!(store.put("7".into(), Some(Bytes::from_static(b"2"))));
+        assert_eq!(store.iter().count(), MAX_KEYS);
+    }
+}

@@ -1,0 +1,218 @@
+//! Errors say what to write instead.
+
+use host_client::{Effect, ExecuteRequest, ExecutionError, ToolSpec, Tools};
+use serde_json::json;
+
+use crate::support::{Fixture, connect, start_relay};
+
+async fn fixture() -> Fixture {
+    let tools = Tools::new();
+    for name in ["exa.web_search", "exa.find-similar", "github.list_issues", "my-backend.run"] {
+        let spec = ToolSpec::new(name, "", json!({})).effect(Effect::ReadOnly);
+        tools.add_with(spec, |_, _| async { Ok("[1]".into()) }).unwrap();
+    }
+    let relay = start_relay(&[]).await;
+    let client = connect(&relay, tools).await;
+    Fixture { relay, client, seen: std::sync::Arc::default() }
+}
+
+fn request(code: &str) -> ExecuteRequest {
+    ExecuteRequest::new(code).bindings(["console", "timers", "servers"])
+}
+
+async fn error(fixture: &Fixture, code: &str) -> ExecutionError {
+    fixture.request_error(request(code)).await
+}
+
+#[tokio::test]
+async fn an_error_keeps_its_words_and_gets_a_hint() {
+    let fixture = fixture().await;
+    for (code, message, hint) in [
+        (
+            "const exa = await exa.web_search({query: 'x'}); return exa",
+            "ReferenceError: Cannot access 'exa' before initialization",
+            "exa is the name of a server: call your own variable something else, such as exaResult",
+        ),
+        (
+            "return await exaa.web_search({})",
+            "ReferenceError: exaa is not defined",
+            "there is a server exa: did you mean that?",
+        ),
+        (
+            "return await exa.web_serch({})",
+            "TypeError: exa.web_serch is not a function",
+            "the server exa has no tool web_serch; did you mean exa.web_search({…})?",
+        ),
+        (
+            "return await exa.zzz({})",
+            "TypeError: exa.zzz is not a function",
+            "the server exa has no tool zzz; it has find_similar, web_search",
+        ),
+        (
+            "return await web_search({query: 'x'})",
+            "ReferenceError: web_search is not defined",
+            "web_search is a tool of a server: write exa.web_search({…})",
+        ),
+        (
+            "return await find_similar({})",
+            "ReferenceError: find_similar is not defined",
+            "find_similar is a tool of a server: write exa.find_similar({…})",
+        ),
+        ("return list_isues({})", "ReferenceError: list_isues is not defined", "did you mean github.list_issues({…})?"),
+        (
+            "return await search_tools({query: 'x'})",
+            "ReferenceError: search_tools is not defined",
+            "search_tools is a tool of its own, called outside of code and not in it",
+        ),
+        (
+            "const fs = require('fs'); return fs",
+            "ReferenceError: require is not defined",
+            "nothing can be imported here; everything from outside is a tool: await mcp.call(\"server.tool\", args)",
+        ),
+        (
+            "return process.env",
+            "ReferenceError: process is not defined",
+            "there is no process, environment or argument here; what the code needs stands in the code, or a tool gives it",
+        ),
+        (
+            "return await fetch('http://x')",
+            "ReferenceError: fetch is not defined",
+            "there is no network here; look for a tool that gets it: await mcp.call(\"server.tool\", args)",
+        ),
+        (
+            "return fs.readFileSync('x')",
+            "ReferenceError: fs is not defined",
+            "there are no files and no system here; look for a tool that does it: await mcp.call(\"server.tool\", args)",
+        ),
+        (
+            "return new Function('return 1')()",
+            "EvalError: Code generation from strings disallowed for this context",
+            "a text is never run as code here, by eval, Function or a timer: write the code itself",
+        ),
+        (
+            "return mcp.exa({})",
+            "TypeError: mcp.exa is not a function",
+            "mcp has no exa; tools are called by await mcp.call(\"server.tool\", args)",
+        ),
+    ] {
+        let error = error(&fixture, code).await;
+        assert_eq!((error.message.as_str(), error.hint.as_deref()), (message, Some(hint)), "{code}");
+        assert_eq!(error.line, Some(1), "{code}");
+    }
+    for code in ["throw new Error('own')", "return other", "null.x", "return Object.nothing()"] {
+        assert_eq!(error(&fixture, code).await.hint, None, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_what_is_not_there_names_the_nearest() {
+    let fixture = fixture().await;
+    for (code, expected) in [
+        (
+            "await mcp.call('exa.web_serch')",
+            "the server \"exa\" has no tool \"web_serch\"; did you mean \"web_search\"?",
+        ),
+        (
+            "await mcp.call('githb.list_issues')",
+            "there is no server \"githb\"; there are: exa, github, my-backend; did you mean \"github\"?",
+        ),
+        (
+            "await mcp.call('my_backend.run')",
+            "there is no server \"my_backend\"; there are: exa, github, my-backend; did you mean \"my-backend\"?",
+        ),
+    ] {
+        let message = format!("Error: {expected}");
+        assert_eq!(error(&fixture, code).await.message, message, "{code}");
+        let caught = request(&format!("try {{ {code} }} catch (e) {{ return e.message }}"));
+        assert_eq!(fixture.run_request(caught).await.unwrap().value().unwrap(), json!(expected), "{code}");
+    }
+    // Code that fails on and on is told a few times.
+    let code = "let told = 0; for (let i = 0; i < 20; i++) await mcp.call('exa.web_serch').catch((e) => told += /mean/.test(e.message)); return told";
+    assert_eq!(fixture.run_request(request(code)).await.unwrap().value().unwrap(), json!(8));
+    // What an execution may not call it is not told of.
+    let only = request("await mcp.call('github.lst_issues')").tools(["exa.*"]);
+    assert_eq!(fixture.request_error(only).await.message, "Error: the server \"github\" has no tool \"lst_issues\"");
+}
+
+#[tokio::test]
+async fn a_promise_that_nobody_awaited_is_no_empty_object() {
+    let fixture = fixture().await;
+    let why = "there is a Promise that nobody awaited; write await before the call";
+    for (code, expected) in [
+        ("return {a: [1, exa.web_search({})]}", format!("the result cannot be returned as JSON: at $.a[1], {why}")),
+        (
+            "return [1, 2].map((x) => exa.web_search({x}))",
+            format!("the result cannot be returned as JSON: at $[0], {why}"),
+        ),
+        (
+            "await exa.web_search({query: exa.web_search({})})",
+            format!("Error: the arguments of exa.web_search cannot be sent as JSON: at $.query, {why}"),
+        ),
+        (
+            "await exa.web_search(exa.web_search({}))",
+            format!("Error: the arguments of exa.web_search cannot be sent as JSON: at $, {why}"),
+        ),
+    ] {
+        assert_eq!(error(&fixture, code).await.message, expected, "{code}");
+    }
+    for code in ["return exa.web_search({})", "return {a: {}, b: await exa.web_search({})}", "return [{}, new Map()]"] {
+        fixture.run_request(request(code)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_caught_is_hinted_at_and_what_was_asked_for_first_is_not() {
+    let fixture = fixture().await;
+    let hints = async |code: &str| {
+        let outcome = fixture.run_request(request(code)).await.unwrap();
+        outcome.warnings.into_iter().inspect(|it| assert_eq!(it.code, "HINT")).map(|it| it.message).collect::<Vec<_>>()
+    };
+    let caught = "try {\n  return await fetch('http://x') } catch (e) { return e.message }";
+    let expected = "fetch is not defined (line 2), and the code went on: there is no network here; look for a tool that gets it: \
+        await mcp.call(\"server.tool\", args)";
+    assert_eq!(hints(caught).await, [expected]);
+    let bare = "return web_search({}).catch(() => 1)";
+    assert!(fixture.run_request(request(bare)).await.is_err());
+    let bare = "const all = await Promise.allSettled([(async () => web_search({}))()]); return all[0].status";
+    let expected = "web_search is not defined (line 1), and the code went on: web_search is a tool of a server: write exa.web_search({…})";
+    assert_eq!(hints(bare).await, [expected]);
+    for code in [
+        "try { if (typeof require === 'function') require('fs') } catch {} return 1",
+        "try { return Math.max(1) } catch { return console }",
+        "const fetch = () => 1; try { return fetch() } catch {}",
+        "try { return exa.web_search({}) } catch {}",
+        "return 1",
+    ] {
+        assert_eq!(hints(code).await, [] as [&str; 0], "{code}");
+    }
+    let lost = "nothing was returned; the last statement has a value: write return before it";
+    for code in [
+        "const r = await exa.web_search({});\nr.length",
+        "const a = [1];\na.map((x) => x * 2);",
+        "async () => { const r = 1; r + 1 }",
+    ] {
+        assert_eq!(hints(code).await, [lost], "{code}");
+    }
+    for code in [
+        "const a = 1;",
+        "let a; a = 5",
+        "console.log(1); console.log(2)",
+        "if (1) { return } 5 + 5",
+        "for (const x of [1]) x",
+    ] {
+        assert_eq!(hints(code).await, [] as [&str; 0], "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_look_for_hints_that_goes_too_deep_changes_nothing() {
+    let fixture = fixture().await;
+    let sum = format!("try {{ return {} }} catch {{ fetch() }}", vec!["1"; 60_000].join("+"));
+    let outcome = fixture.run_request(request(&sum)).await;
+    if let Ok(outcome) = outcome {
+        assert_eq!(outcome.value().unwrap(), json!(60_000));
+    } else {
+        assert_eq!(outcome.unwrap_err().code, host_client::ErrorCode::SyntaxError);
+    }
+    fixture.run_request(request("return 1")).await.unwrap();
+}

@@ -1,0 +1,116 @@
+//! The code inside Markdown: which fence holds it, where it begins, and what it is marked as.
+
+/// What the author says the language is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marked {
+    /// Nothing, or JavaScript: TypeScript that says it is JavaScript is taken too.
+    JavaScript,
+    /// TypeScript, so that what both languages can read is read as TypeScript: `f<T>(x)`.
+    TypeScript,
+}
+
+/// Code, and how many lines of the author's text stand before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Code<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) first_line: u32,
+    pub(crate) marked: Marked,
+}
+
+/// How a text begins.
+pub(crate) enum Fence<'a> {
+    /// With something else than a fence.
+    None,
+    /// With a fence; this is the first one with JavaScript or TypeScript in it.
+    Code(Code<'a>),
+    /// With a fence, but none is of a language that runs here.
+    OtherLanguage { line: u32 },
+}
+
+/// Looks for fences in a text whose first line that is not blank opens one. As JavaScript it would begin with an empty
+/// template that is called, which no program does.
+pub(crate) fn fenced(source: &str) -> Fence<'_> {
+    let Some((line, first)) = (0_u32..).zip(source.lines()).find(|(_, line)| !line.trim().is_empty()) else {
+        return Fence::None;
+    };
+    if opening(first).is_none() {
+        return Fence::None;
+    }
+    match first_fence(source) {
+        Some(code) => Fence::Code(code),
+        None => Fence::OtherLanguage { line: line + 1 },
+    }
+}
+
+/// The content of the first fence of JavaScript or TypeScript, or of the first without a language if there is none.
+pub(crate) fn first_fence(source: &str) -> Option<Code<'_>> {
+    let mut unmarked = None;
+    let mut open: Option<(&str, &str, usize, u32)> = None;
+    let mut offset = 0;
+    for (number, line) in (1_u32..).zip(source.split_inclusive('\n')) {
+        let end = offset + line.len();
+        match open {
+            None => open = opening(line).map(|(marker, language)| (marker, language, end, number)),
+            Some((marker, language, start, first_line)) if closes(line, marker) => {
+                open = None;
+                let found = pick(&source[start..offset], language, first_line, &mut unmarked);
+                if found.is_some() {
+                    return found;
+                }
+            }
+            Some(_) => {}
+        }
+        offset = end;
+    }
+    // A fence that nobody closed runs to the end, as in Markdown.
+    let last =
+        open.and_then(|(_, language, start, first_line)| pick(&source[start..], language, first_line, &mut unmarked));
+    last.or(unmarked)
+}
+
+/// The code before a fence that only closes: its opening was lost.
+pub(crate) fn before_closing_fence(source: &str) -> Option<&str> {
+    let text = source.trim_end();
+    let start = text.rfind('\n')? + 1;
+    let (before, last) = text.split_at(start);
+    let (_, language) = opening(last)?;
+    (language.is_empty() && !before.lines().any(|line| opening(line).is_some())).then_some(before)
+}
+
+fn pick<'a>(text: &'a str, language: &str, first_line: u32, unmarked: &mut Option<Code<'a>>) -> Option<Code<'a>> {
+    const JAVASCRIPT: [&str; 5] = ["js", "javascript", "mjs", "jsx", "ecmascript"];
+    const TYPESCRIPT: [&str; 4] = ["ts", "typescript", "mts", "tsx"];
+    let is_one_of = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(language));
+    if is_one_of(&JAVASCRIPT) {
+        return Some(Code { text, first_line, marked: Marked::JavaScript });
+    }
+    if is_one_of(&TYPESCRIPT) {
+        return Some(Code { text, first_line, marked: Marked::TypeScript });
+    }
+    if language.is_empty() && unmarked.is_none() {
+        *unmarked = Some(Code { text, first_line, marked: Marked::JavaScript });
+    }
+    None
+}
+
+/// The marker and the language of a line that opens a fence.
+fn opening(line: &str) -> Option<(&str, &str)> {
+    let indented = line.trim_end().trim_start_matches(' ');
+    if line.len() - line.trim_start_matches(' ').len() > 3 {
+        return None;
+    }
+    let mark = indented.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let length = indented.len() - indented.trim_start_matches(mark).len();
+    let (marker, info) = indented.split_at(length);
+    let closed_in_line = mark == '`' && info.contains('`');
+    if length < 3 || closed_in_line {
+        return None;
+    }
+    let language = info.split([' ', '\t', ',', '{']).find(|word| !word.is_empty()).unwrap_or("");
+    Some((marker, language))
+}
+
+fn closes(line: &str, marker: &str) -> bool {
+    let text = line.trim();
+    text.len() >= marker.len() && marker.chars().next().is_some_and(|mark| text.chars().all(|c| c == mark))
+}

@@ -1,0 +1,165 @@
+//! Which names code uses that nothing declares, and whether it forgot to return: what hints are made of.
+
+use std::collections::BTreeMap;
+
+use oxc_allocator::Allocator;
+use oxc_ast::ast::*;
+use oxc_ast_visit::{Visit, walk};
+use oxc_semantic::{Scoping, SemanticBuilder};
+use oxc_span::Span;
+
+use crate::error::SyntaxError;
+use crate::parse::{self, index};
+use crate::prepare;
+
+/// What a program refers to, and how it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct References {
+    /// Names that the program uses and does not declare, sorted by name. Built-in names such as `Math` are among them.
+    pub undeclared: Vec<Undeclared>,
+    /// Nothing is returned anywhere, and the last statement is an expression whose value is lost.
+    pub missing_return: bool,
+}
+
+/// A name that the program does not declare.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undeclared {
+    /// As in the code.
+    pub name: String,
+    /// It is called or constructed itself: `name(…)`.
+    pub called: bool,
+    /// It stands under `typeof` at least once, which is no error where there is no such name.
+    pub in_typeof: bool,
+    /// Of its first use, from 1, in the author's text.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// Looks through code that was prepared before. The parser recurses, as for [`prepare`](crate::prepare()).
+///
+/// Code that does not parse has no references.
+#[must_use]
+pub fn references(source: &str) -> References {
+    let Ok((text, lines)) = prepare::javascript(source) else { return References::default() };
+    let allocator = Allocator::default();
+    let Ok(program) = parse::javascript(&allocator, &text) else { return References::default() };
+    let semantic = SemanticBuilder::new().build(&program).semantic;
+    let mut uses = Uses { scoping: semantic.scoping(), found: BTreeMap::new() };
+    uses.visit_program(&program);
+    let undeclared = uses.found.into_iter().map(|(name, found)| {
+        let place = SyntaxError::at(&text, index(found.first.start), String::new(), "").moved(lines);
+        let Found { called, in_typeof, .. } = found;
+        Undeclared { name: name.to_owned(), called, in_typeof, line: place.line, column: place.column }
+    });
+    References { undeclared: undeclared.collect(), missing_return: is_return_missing(&program) }
+}
+
+struct Uses<'w, 'a> {
+    scoping: &'w Scoping,
+    found: BTreeMap<&'a str, Found>,
+}
+
+struct Found {
+    first: Span,
+    called: bool,
+    in_typeof: bool,
+}
+
+impl<'a> Uses<'_, 'a> {
+    fn note(&mut self, expression: &Expression<'a>, mark: impl Fn(&mut Found)) {
+        if let Expression::Identifier(name) = expression.without_parentheses()
+            && let Some(found) = self.undeclared(name)
+        {
+            mark(found);
+        }
+    }
+
+    fn undeclared(&mut self, name: &IdentifierReference<'a>) -> Option<&mut Found> {
+        let id = name.reference_id.get()?;
+        if self.scoping.get_reference(id).symbol_id().is_some() {
+            return None;
+        }
+        let new = Found { first: name.span, called: false, in_typeof: false };
+        Some(self.found.entry(name.name.as_str()).or_insert(new))
+    }
+}
+
+impl<'a> Visit<'a> for Uses<'_, 'a> {
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        self.undeclared(name);
+    }
+
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        self.note(&call.callee, |found| found.called = true);
+        walk::walk_call_expression(self, call);
+    }
+
+    fn visit_new_expression(&mut self, new: &NewExpression<'a>) {
+        self.note(&new.callee, |found| found.called = true);
+        walk::walk_new_expression(self, new);
+    }
+
+    fn visit_unary_expression(&mut self, unary: &UnaryExpression<'a>) {
+        if unary.operator == UnaryOperator::Typeof {
+            self.note(&unary.argument, |found| found.in_typeof = true);
+        }
+        walk::walk_unary_expression(self, unary);
+    }
+}
+
+/// Looks at the statements of the program, or of the one function that it is.
+fn is_return_missing(program: &Program<'_>) -> bool {
+    let is_module = program.body.iter().any(|statement| statement.as_module_declaration().is_some());
+    match program.body.as_slice() {
+        [Statement::ExpressionStatement(only)] => match only.expression.without_parentheses() {
+            Expression::ArrowFunctionExpression(arrow) => match &arrow.body {
+                ArrowFunctionBody::FunctionBody(body) => ends_in_lost_value(&body.statements),
+                _ => false,
+            },
+            Expression::FunctionExpression(function) => loses_value(function),
+            // One expression is the value of the program.
+            _ => false,
+        },
+        [Statement::FunctionDeclaration(function)] => loses_value(function),
+        statements => !is_module && ends_in_lost_value(statements),
+    }
+}
+
+fn loses_value(function: &Function<'_>) -> bool {
+    function.body.as_ref().is_some_and(|body| ends_in_lost_value(&body.statements))
+}
+
+fn ends_in_lost_value(statements: &[Statement<'_>]) -> bool {
+    /// Finds a `return`, but not in functions inside.
+    struct Returns(bool);
+    impl<'a> Visit<'a> for Returns {
+        fn visit_return_statement(&mut self, _: &ReturnStatement<'a>) {
+            self.0 = true;
+        }
+        fn visit_function(&mut self, _: &Function<'a>, _: oxc_semantic::ScopeFlags) {}
+        fn visit_arrow_function_expression(&mut self, _: &ArrowFunctionExpression<'a>) {}
+        fn visit_class(&mut self, _: &Class<'a>) {}
+    }
+    let last = statements.iter().rev().find(|statement| !matches!(statement, Statement::EmptyStatement(_)));
+    let Some(Statement::ExpressionStatement(last)) = last else { return false };
+    let mut returns = Returns(false);
+    statements.iter().for_each(|statement| returns.visit_statement(statement));
+    !returns.0 && has_value(&last.expression)
+}
+
+/// Whether an expression is written for its value rather than for what it does.
+fn has_value(expression: &Expression<'_>) -> bool {
+    match expression.without_parentheses() {
+        Expression::AssignmentExpression(_) | Expression::UpdateExpression(_) => false,
+        Expression::UnaryExpression(it) => !matches!(it.operator, UnaryOperator::Void | UnaryOperator::Delete),
+        Expression::AwaitExpression(it) => has_value(&it.argument),
+        Expression::CallExpression(call) => match call.callee.without_parentheses() {
+            Expression::StaticMemberExpression(member) => {
+                !matches!(&member.object, Expression::Identifier(object) if object.name == "console")
+            }
+            _ => true,
+        },
+        _ => true,
+    }
+}

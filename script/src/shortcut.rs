@@ -1,0 +1,377 @@
+//! Code that is one tool call with literal arguments, which a host can make itself: told by the syntax tree.
+//!
+//! Whatever is not certain to have the same outcome in a sandbox is no shortcut.
+
+use memchr::memmem;
+use oxc_allocator::Allocator;
+use oxc_ast::ast::*;
+
+use crate::error::SyntaxError;
+use crate::fence::{self, Code, Fence, Marked};
+use crate::json::{self, MAX_DEPTH};
+use crate::literal::Literal;
+use crate::parse::{self, index};
+use crate::{scan, strip};
+
+/// The most bytes of a source that is looked at.
+pub const MAX_SHORTCUT_BYTES: usize = scan::MAX_BYTES;
+
+/// What code does that needs no sandbox. Whether the names are those of servers and tools is for the caller to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shortcut {
+    /// Calls one tool and gives its result.
+    Call(LiteralCall),
+    /// Gives the interfaces of all tools: `__interfaces`.
+    Interfaces,
+    /// Gives the interface of the tool of this name: `__getToolInterface("server.tool")`.
+    ToolInterface(String),
+}
+
+/// A tool call that is written out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiteralCall {
+    /// What is called.
+    pub callee: Callee,
+    /// With what; an empty object if nothing is written.
+    pub arguments: Literal,
+    /// Of the call, from 1, in the author's text.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+/// How a tool is named in a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Callee {
+    /// `mcp.call("server.tool", …)`: the string, whatever it is.
+    Named(String),
+    /// `server.tool(…)`, `server["tool"](…)`, or either of a member of `globalThis`: the names as they are written.
+    Member {
+        /// The object.
+        server: String,
+        /// Its function.
+        tool: String,
+    },
+}
+
+/// What the code is a shortcut for, if it is one. Safe for any text, on a stack of 1 MiB; it looks at size and nesting
+/// before it parses.
+#[must_use]
+pub fn shortcut(source: &str) -> Option<Shortcut> {
+    if source.len() > MAX_SHORTCUT_BYTES {
+        return None;
+    }
+    let code = match fence::fenced(source) {
+        Fence::None => Code { text: source, first_line: 0, marked: Marked::JavaScript },
+        Fence::Code(code) => code,
+        Fence::OtherLanguage { .. } => return None,
+    };
+    if !scan::may_be_a_call(code.text) || memmem::find(code.text.as_bytes(), b"```").is_some() {
+        return None;
+    }
+    let allocator = Allocator::default();
+    let javascript = match code.marked {
+        Marked::JavaScript => parse::javascript(&allocator, code.text).ok(),
+        Marked::TypeScript => None,
+    };
+    let program = match javascript.filter(|program| !strip::is_typescript(program)) {
+        Some(program) => program,
+        None => {
+            let stripped = strip::strip(&allocator, code.text).ok()?;
+            parse::javascript(&allocator, allocator.alloc_str(&stripped)).ok()?
+        }
+    };
+    let mut shape = Shape { declared: Vec::new(), is_async: true };
+    shape.program(&program).and_then(|expression| shape.action(expression, code))
+}
+
+/// What surrounds the call.
+struct Shape<'t> {
+    /// The names that the code declares: of the function around the call, of the variable that takes its result.
+    declared: Vec<&'t str>,
+    /// Whether `await` may stand at the call.
+    is_async: bool,
+}
+
+impl<'t> Shape<'t> {
+    /// The expression whose value is that of the whole program.
+    fn program<'a>(&mut self, program: &'t Program<'a>) -> Option<&'t Expression<'a>> {
+        if !program.directives.is_empty() {
+            return None;
+        }
+        let statements = || program.body.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
+        let (first, None) = (statements().next()?, statements().nth(1)) else { return self.body(&program.body) };
+        match first {
+            Statement::ExpressionStatement(only) => match bare(&only.expression) {
+                Expression::ArrowFunctionExpression(arrow) => self.arrow(arrow),
+                Expression::FunctionExpression(function) => self.function(function),
+                expression => Some(expression),
+            },
+            Statement::FunctionDeclaration(function) => self.function(function),
+            Statement::ExportDefaultDeclaration(export) => match &export.declaration {
+                ExportDefaultDeclarationKind::FunctionDeclaration(function) => self.function(function),
+                declaration => match bare(declaration.as_expression()?) {
+                    Expression::ArrowFunctionExpression(arrow) => self.arrow(arrow),
+                    Expression::FunctionExpression(function) => self.function(function),
+                    _ => None,
+                },
+            },
+            Statement::ExportDeclaration(export) => match &export.declaration {
+                Declaration::FunctionDeclaration(function) if is_main(function) => self.function(function),
+                _ => None,
+            },
+            _ => self.body(&program.body),
+        }
+    }
+
+    fn function<'a>(&mut self, function: &'t Function<'a>) -> Option<&'t Expression<'a>> {
+        if function.generator || !is_empty(&function.params) {
+            return None;
+        }
+        self.is_async = function.r#async;
+        if let Some(id) = &function.id {
+            self.declare(id.name.as_str())?;
+        }
+        self.function_body(function.body.as_deref()?)
+    }
+
+    fn arrow<'a>(&mut self, arrow: &'t ArrowFunctionExpression<'a>) -> Option<&'t Expression<'a>> {
+        if !is_empty(&arrow.params) {
+            return None;
+        }
+        self.is_async = arrow.r#async;
+        match &arrow.body {
+            ArrowFunctionBody::FunctionBody(body) => self.function_body(body),
+            body => body.as_expression(),
+        }
+    }
+
+    fn function_body<'a>(&mut self, body: &'t FunctionBody<'a>) -> Option<&'t Expression<'a>> {
+        if body.directives.is_empty() { self.body(&body.statements) } else { None }
+    }
+
+    /// `return …`, or a variable that is returned.
+    fn body<'a>(&mut self, statements: &'t [Statement<'a>]) -> Option<&'t Expression<'a>> {
+        let mut statements = statements.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
+        match (statements.next()?, statements.next(), statements.next()) {
+            (Statement::ReturnStatement(only), None, None) => only.argument.as_ref(),
+            (Statement::VariableDeclaration(variables), Some(Statement::ReturnStatement(last)), None) => {
+                let [variable] = variables.declarations.as_slice() else { return None };
+                let is_plain = matches!(
+                    variables.kind,
+                    VariableDeclarationKind::Const | VariableDeclarationKind::Let | VariableDeclarationKind::Var
+                );
+                let (BindingPattern::BindingIdentifier(id), true) = (&variable.id, is_plain) else { return None };
+                let Expression::Identifier(returned) = bare(last.argument.as_ref()?) else { return None };
+                self.declare(id.name.as_str())?;
+                if returned.name == id.name { variable.init.as_ref() } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    fn declare(&mut self, name: &'t str) -> Option<()> {
+        (!is_reserved(name)).then(|| self.declared.push(name))
+    }
+
+    fn action(&self, expression: &Expression<'_>, code: Code<'_>) -> Option<Shortcut> {
+        let expression = match bare(expression) {
+            Expression::AwaitExpression(_) if !self.is_async => return None,
+            Expression::AwaitExpression(it) => bare(&it.argument),
+            expression => expression,
+        };
+        if let Expression::Identifier(name) = expression {
+            let is_ours = name.name == "__interfaces" && !self.declared.contains(&"__interfaces");
+            return is_ours.then_some(Shortcut::Interfaces);
+        }
+        let Expression::CallExpression(call) = expression else { return None };
+        if call.optional {
+            return None;
+        }
+        let path = path(&call.callee)?;
+        let root = *path.first()?;
+        if self.declared.contains(&root) || is_reserved(root) {
+            return None;
+        }
+        let names = if root == "globalThis" { &path[1..] } else { &path[..] };
+        let (callee, arguments) = match (names, call.arguments.as_slice()) {
+            (["__getToolInterface"], [name]) => return text_of(name).map(Shortcut::ToolInterface),
+            (["mcp", "call"], [name, arguments @ ..]) => (Callee::Named(text_of(name)?), arguments),
+            (["mcp" | "globalThis", _], _) => return None,
+            ([server, tool], arguments) => {
+                (Callee::Member { server: (*server).into(), tool: (*tool).into() }, arguments)
+            }
+            _ => return None,
+        };
+        let arguments = match arguments {
+            [] => None,
+            [only] => literal(only.as_expression()?, 0)?,
+            _ => return None,
+        };
+        let place = SyntaxError::at(code.text, index(call.span.start), String::new(), "").moved(code.first_line);
+        Some(Shortcut::Call(LiteralCall {
+            callee,
+            arguments: arguments.unwrap_or_else(|| Literal::Object(Vec::new())),
+            line: place.line,
+            column: place.column,
+        }))
+    }
+}
+
+fn is_empty(parameters: &FormalParameters<'_>) -> bool {
+    parameters.items.is_empty() && parameters.rest.is_none()
+}
+
+fn is_main(function: &Function<'_>) -> bool {
+    function.id.as_ref().is_some_and(|id| id.name == "main")
+}
+
+/// Names that strict code may not declare, or that mean something of their own.
+fn is_reserved(name: &str) -> bool {
+    const RESERVED: [&str; 15] = [
+        "arguments",
+        "async",
+        "await",
+        "enum",
+        "eval",
+        "implements",
+        "interface",
+        "let",
+        "package",
+        "private",
+        "protected",
+        "public",
+        "static",
+        "undefined",
+        "yield",
+    ];
+    RESERVED.contains(&name)
+}
+
+/// An expression without its parentheses, which change nothing here.
+fn bare<'e, 'a>(expression: &'e Expression<'a>) -> &'e Expression<'a> {
+    expression.without_parentheses()
+}
+
+/// `a.b["c"]` as its names.
+fn path<'e>(callee: &'e Expression<'_>) -> Option<Vec<&'e str>> {
+    const MAX_NAMES: usize = 4;
+    let mut names = Vec::with_capacity(MAX_NAMES);
+    let mut expression = bare(callee);
+    loop {
+        if names.len() == MAX_NAMES {
+            return None;
+        }
+        match expression {
+            Expression::Identifier(root) => {
+                names.push(root.name.as_str());
+                names.reverse();
+                return Some(names);
+            }
+            Expression::StaticMemberExpression(member) if !member.optional => {
+                names.push(member.property.name.as_str());
+                expression = bare(&member.object);
+            }
+            Expression::ComputedMemberExpression(member) if !member.optional => {
+                names.push(string(bare(&member.expression))?);
+                expression = bare(&member.object);
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn text_of(argument: &Argument<'_>) -> Option<String> {
+    string(bare(argument.as_expression()?)).map(str::to_owned)
+}
+
+/// The text of a string, or of a template without parts.
+fn string<'e>(expression: &'e Expression<'_>) -> Option<&'e str> {
+    match expression {
+        Expression::StringLiteral(it) => {
+            let is_certain = !it.lone_surrogates && !has_legacy_escape(it.raw?.as_str());
+            is_certain.then_some(it.value.as_str())
+        }
+        Expression::TemplateLiteral(it) => match (it.quasis.as_slice(), it.expressions.is_empty()) {
+            ([only], true) if !only.lone_surrogates => only.value.cooked.as_ref().map(|text| text.as_str()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether there is an escape by digits, other than `\0`, which strict code may not have.
+fn has_legacy_escape(raw: &str) -> bool {
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'\\' {
+            match bytes.next() {
+                Some(b'1'..=b'9') => return true,
+                Some(b'0') if bytes.clone().next().is_some_and(|next| next.is_ascii_digit()) => return true,
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+fn number(it: &NumericLiteral<'_>) -> Option<f64> {
+    // `010` is for code that is not strict.
+    let is_legacy = matches!(it.raw?.as_bytes(), [b'0', b'0'..=b'9' | b'_', ..]);
+    (!is_legacy).then_some(it.value)
+}
+
+/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is
+/// not certain.
+#[expect(clippy::option_option, reason = "two kinds of absence, which every caller tells apart")]
+fn literal(expression: &Expression<'_>, depth: usize) -> Option<Option<Literal>> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    Some(Some(match bare(expression) {
+        Expression::Identifier(name) if name.name == "undefined" => return Some(None),
+        Expression::NullLiteral(_) => Literal::Null,
+        Expression::BooleanLiteral(it) => Literal::Bool(it.value),
+        Expression::NumericLiteral(it) => Literal::Number(number(it)?),
+        Expression::UnaryExpression(it) => match (it.operator, bare(&it.argument)) {
+            (UnaryOperator::UnaryNegation, Expression::NumericLiteral(it)) => Literal::Number(-number(it)?),
+            (UnaryOperator::UnaryPlus, Expression::NumericLiteral(it)) => Literal::Number(number(it)?),
+            _ => return None,
+        },
+        Expression::ArrayExpression(array) if depth < MAX_DEPTH => {
+            let value = |element: &ArrayExpressionElement<'_>| {
+                literal(element.as_expression()?, depth + 1).map(|value| value.unwrap_or(Literal::Null))
+            };
+            Literal::Array(array.elements.iter().map(value).collect::<Option<_>>()?)
+        }
+        Expression::ObjectExpression(object) if depth < MAX_DEPTH => {
+            let member = |property: &ObjectPropertyKind<'_>| match property {
+                ObjectPropertyKind::ObjectProperty(property) => member(property, depth),
+                ObjectPropertyKind::SpreadProperty(_) => None,
+            };
+            Literal::object(object.properties.iter().map(member).collect::<Option<_>>()?)
+        }
+        other => Literal::String(string(other)?.to_owned()),
+    }))
+}
+
+fn member(property: &ObjectProperty<'_>, depth: usize) -> Option<(String, Option<Literal>)> {
+    let is_plain = property.kind == PropertyKind::Init && !property.method && !property.shorthand && !property.computed;
+    if !is_plain {
+        return None;
+    }
+    let key = match &property.key {
+        PropertyKey::StaticIdentifier(name) => name.name.to_string(),
+        PropertyKey::StringLiteral(it) => {
+            let is_certain = !it.lone_surrogates && !has_legacy_escape(it.raw?.as_str());
+            is_certain.then(|| it.value.to_string())?
+        }
+        PropertyKey::NumericLiteral(it) => json::number_text(number(it)?),
+        _ => return None,
+    };
+    // That one would set the prototype.
+    if key == "__proto__" {
+        return None;
+    }
+    Some((key, literal(&property.value, depth + 1)?))
+}

@@ -1,0 +1,379 @@
+//! What may come as code: whatever it is, there is a module that holds the author's text as one piece, or a clear
+//! error.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use oxc_allocator::Allocator;
+use oxc_ast::ast::Statement;
+use oxc_parser::{ParseOptions, Parser};
+use oxc_span::{GetSpan as _, SourceType};
+use proptest::prelude::*;
+use relay_script::{Entry, Prepared, prepare, references, shortcut};
+
+fn error(source: &str) -> (String, u32, u32, &'static str) {
+    let error = prepare(source).unwrap_err();
+    (error.message, error.line, error.column, error.hint)
+}
+
+/// A wrapper is one statement from the first to the last character, whatever the author wrote in it.
+fn assert_whole(source: &str, prepared: &Prepared) {
+    let allocator = Allocator::default();
+    let options = ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() };
+    let parsed = Parser::new(&allocator, &prepared.module, SourceType::mjs()).with_options(options).parse();
+    let first = parsed.diagnostics.iter().next();
+    assert!(first.is_none(), "{first:?}: {source:?} became {:?}", prepared.module);
+    if matches!(prepared.entry, Entry::Wrapper | Entry::WrapperOfFunction) {
+        let [only] = parsed.program.body.as_slice() else { panic!("{source:?} became {:?}", prepared.module) };
+        assert!(matches!(only, Statement::ExportDefaultDeclaration(_)), "{source:?}");
+        let end = usize::try_from(only.span().end).unwrap();
+        assert_eq!((only.span().start, end), (0, prepared.module.len()), "{source:?}");
+        assert!(parsed.program.directives.is_empty());
+    }
+}
+
+fn entry(source: &str) -> Entry {
+    prepare(source).unwrap().entry
+}
+
+#[test]
+fn each_form_is_told_by_its_syntax() {
+    use Entry::{Default, Main, Wrapper, WrapperOfFunction};
+    for (source, expected) in [
+        ("return 1", Wrapper),
+        ("const x = 1;\nreturn x;", Wrapper),
+        ("1 + 1", Wrapper),
+        ("1 + 1; // two", Wrapper),
+        ("{a: 1, b: 2}", Wrapper),
+        ("({a: 1})", Wrapper),
+        ("\"use strict\"", Wrapper),
+        ("", Wrapper),
+        ("async () => 1", WrapperOfFunction),
+        ("(async () => 1);", WrapperOfFunction),
+        ("function () { return 1 }", WrapperOfFunction),
+        ("async function work() { return 1 }", WrapperOfFunction),
+        ("(async () => 1)()", Wrapper),
+        ("export default async () => 1", Default),
+        ("const f = () => 1; export { f as default }", Default),
+        ("export async function main() { return 1 }", Main),
+        ("const help = 1; const main = async () => help;", Wrapper),
+        ("return \"export default\"", Wrapper),
+    ] {
+        assert_eq!(entry(source), expected, "{source}");
+    }
+    assert!(prepare("const a = 1; async function main() {}").unwrap().module.contains("return main()"));
+    assert!(!prepare("async function main() {}\nawait main()").unwrap().module.contains("return main()"));
+}
+
+#[test]
+fn an_object_literal_is_a_value_and_a_block_is_not() {
+    assert!(prepare("{a: 1}").unwrap().module.starts_with("export default async () => (\n"));
+    assert!(prepare("{ return 1 }").unwrap().module.starts_with("export default async () => {\n"));
+    assert!(prepare("{ let a = 1; }").unwrap().module.starts_with("export default async () => {\n"));
+}
+
+#[test]
+fn the_wrapper_cannot_be_closed_from_inside() {
+    for source in ["}; evil(); async () => {", "1); evil((2", "return 1 } evil(); {", "*/ 1 /*", "`"] {
+        assert!(prepare(source).is_err(), "{source}");
+    }
+}
+
+#[test]
+fn the_first_fence_that_runs_is_taken_and_keeps_its_lines() {
+    let prepared = prepare("```js\nreturn 1\n```").unwrap();
+    assert_eq!((prepared.line_offset, prepared.entry), (0, Entry::Wrapper));
+    let two = prepare("Text first.\n\n```python\nx\n```\n~~~ts\nreturn 2\n~~~\n```js\nreturn 3\n```\n").unwrap();
+    assert!(two.module.contains("return 2") && !two.module.contains("return 3"), "{two:?}");
+    assert_eq!(two.line_offset, 5);
+    assert!(prepare("```js\nreturn 4").unwrap().module.contains("return 4"));
+    assert_eq!(prepare("```python\nprint()\n```").unwrap_err().line, 1);
+    assert_eq!(prepare("```\nreturn (\n```").unwrap_err().line, 3);
+}
+
+#[test]
+fn an_error_names_the_authors_line_and_column() {
+    let error = prepare("const a = 1;\nconst = 2;").unwrap_err();
+    assert_eq!((error.line, error.column), (2, 7), "{error:?}");
+    let error = prepare("const a = 1;\n  import fs from 'fs';").unwrap_err();
+    assert_eq!((error.line, error.column), (2, 3), "{error:?}");
+}
+
+#[test]
+fn typescript_comes_in_every_form() {
+    use Entry::{Default, Main, Wrapper, WrapperOfFunction};
+    for (source, entry, inner) in [
+        ("const a: number = 1;\nreturn a as string", Wrapper, "const a         = 1;\nreturn a          \n"),
+        ("1 as number", Wrapper, "(\n1\n)"),
+        ("(x as any).y;", Wrapper, "(\n(x       ).y\n)"),
+        ("{ a: 1 as number, b: <T>2 }", Wrapper, "(\n{ a: 1          , b:    2 }\n)"),
+        ("{ a: 1 } as T", Wrapper, "(\n{ a: 1 }\n)"),
+        ("async (a: string): Promise<void> => {}", WrapperOfFunction, "(\nasync (a        )                => {}\n)"),
+        ("async function (a?: T) {}", WrapperOfFunction, "(\nasync function (a    ) {}\n)"),
+        ("async function main(a?: T) {}", WrapperOfFunction, "(\nasync function main(a    ) {}\n)"),
+        ("interface A {}\nconst a: A = 1;\nasync function main(): Promise<A> {}", Wrapper, "return main();"),
+        (
+            "type A = 1\nasync function main(): Promise<A> {}",
+            WrapperOfFunction,
+            "(\n          \nasync function main()             {}\n)",
+        ),
+        ("interface A {}\n1 as A", Wrapper, "(\n              \n1\n)"),
+        ("type A = 1;\nexport default async (a: A) => 1", Default, "export default async (a   ) => 1"),
+        ("export async function main(): Promise<number> { return 1 }", Main, "main()                  {"),
+        ("export type A = 1;\nreturn 1 as A", Wrapper, "return 1     "),
+        ("```typescript\nlet a: T\nreturn a!\n```\n", Wrapper, "let a   \nreturn a \n"),
+        ("~~~ts {x}\nreturn 1 as T", Wrapper, "return 1     "),
+        ("#!/usr/bin/env node\nreturn 1", Wrapper, "///usr/bin/env node\nreturn 1"),
+        ("enum A { B }\nreturn A.B", Wrapper, "const A = { [\"B\"]: 0, [\"0\"]: \"B\" };\nreturn A.B"),
+        ("return new Set<string>(['a']).size", Wrapper, "new Set        (['a'])"),
+    ] {
+        let prepared = prepare(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+        assert_eq!(prepared.entry, entry, "{source}");
+        assert!(prepared.module.contains(inner), "{source}: {:?}", prepared.module);
+        assert_whole(source, &prepared);
+    }
+}
+
+#[test]
+fn markdown_is_taken_for_what_it_holds() {
+    for (source, line_offset, inner) in [
+        ("```js\nreturn 1\n```", 0, "return 1"),
+        ("```js\nreturn 1\n", 0, "return 1"),
+        ("return 1\n```", -1, "return 1\n\n}"),
+        ("return 1\n```\n\n", -1, "return 1\n\n}"),
+        ("```js\nreturn 1\n```\n```js\nreturn 2\n```", 0, "return 1"),
+        ("```\nreturn 1\n```\ntext\n```ts\nreturn 2 as T\n```", 4, "return 2     "),
+        ("Here is the code, it's short:\n```js\nreturn 1\n```\nDone.", 1, "return 1"),
+        ("Result:\n```js\nreturn 1\n```", 1, "return 1"),
+        ("Solution\n\n```\nreturn 1\n```\n", 2, "return 1"),
+        ("const a = `\n~~~js\nreturn 2\n~~~\n`; return a", -1, "return 2\n~~~\n`; return a"),
+        ("return `\\`\\`\\`js\nx\n\\`\\`\\``", -1, "return `"),
+        ("return '```js'", -1, "return '```js'"),
+    ] {
+        let prepared = prepare(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+        assert_eq!(prepared.line_offset, line_offset, "{source}");
+        assert!(prepared.module.contains(inner), "{source}: {:?}", prepared.module);
+        assert_whole(source, &prepared);
+    }
+    assert_eq!(error("```js\n```"), ("the Markdown fence is empty".into(), 1, 1, error("```python\nx\n```").3));
+    assert_eq!(error("```js\n\n  \n```").0, "the Markdown fence is empty");
+    assert_eq!(error("```python\nx\n```").0, "the Markdown holds no JavaScript");
+    // The mistake is in the code, behind the fence in its string: that fence is not the program.
+    let (message, line, ..) = error("const a = `\n~~~js\nreturn 2\n~~~\n`;\nreturn a +");
+    assert!(line >= 6, "{message} at {line}");
+}
+
+#[test]
+fn another_language_is_named() {
+    for (source, hint) in [
+        ("def main():\n    return 1", "Python"),
+        ("import json\nprint(json.dumps({}))", "Python"),
+        ("from x import y\ny()", "Python"),
+        ("curl -s https://example.com | jq .", "shell"),
+        ("#!/bin/sh\ncd /tmp && ls -la", "shell"),
+        ("<!DOCTYPE html>\n<html></html>", "HTML"),
+        ("I would first search the web, then read the page.", "send JavaScript or TypeScript"),
+        ("SELECT * FROM t WHERE a = 1", "send JavaScript or TypeScript"),
+        ("const a = ;", "send JavaScript or TypeScript"),
+    ] {
+        let (message, line, column, found) = error(source);
+        assert!(found.contains(hint), "{source}: {message} {found}");
+        assert!(line > 0 && column > 0 && !message.is_empty(), "{source}");
+    }
+    assert_eq!(error("<html><body>hi</body></html>").0, "JSX is not available");
+    // A tool call as JSON is a value; whoever dispatches such calls does so before.
+    let prepared = prepare(r#"{"tool":"exa.search","arguments":{"query":"x"}}"#).unwrap();
+    assert_eq!(prepared.entry, Entry::Wrapper);
+}
+
+#[test]
+fn the_error_of_the_parser_that_came_further_is_told() {
+    assert_eq!(error("const a: number = 1;\nconst = 2;").1, 2);
+    assert_eq!(error("const a = 1;\nconst = 2;").1, 2);
+    assert_eq!(error("{ a: 1 as T,\n b: @x class {} }").1, 2);
+    let (message, line, column, hint) = error("import { x } from 'y';\nconst a: T = x;");
+    assert_eq!((message.as_str(), line, column), ("imports are not available", 1, 1));
+    assert!(hint.contains("await mcp.call("));
+}
+
+#[test]
+fn a_mebibyte_of_code_is_prepared() {
+    let line = "const name_is_here: Array<string> = ['a', 'b'] as string[]; // and a comment\n";
+    let source = format!("{{\n{}}}\nreturn 1", line.replace("const", "var").repeat((1 << 20) / line.len()));
+    assert!(source.len() > 1_000_000);
+    assert_eq!(prepare(&source).unwrap().entry, Entry::Wrapper);
+    assert_eq!(shortcut(&source), None);
+}
+
+#[test]
+fn references_are_the_names_that_nothing_declares() {
+    let found = references(
+        "const a: T = require('fs'); typeof process; exa.search(a); new fetch(); function f() { return b }\nb(x)",
+    );
+    let names: Vec<_> =
+        found.undeclared.iter().map(|it| (it.name.as_str(), it.called, it.in_typeof, it.line)).collect();
+    assert_eq!(
+        names,
+        [
+            ("b", true, false, 1),
+            ("exa", false, false, 1),
+            ("fetch", true, false, 1),
+            ("process", false, true, 1),
+            ("require", true, false, 1),
+            ("x", false, false, 2)
+        ]
+    );
+    assert_eq!(references("```js\n\nfs.readFile()\n```").undeclared[0].line, 3);
+    assert!(references("const require = 1; require; (fs) => fs").undeclared.is_empty());
+    assert_eq!(references("const = ;"), references(""));
+}
+
+#[test]
+fn a_missing_return_is_seen() {
+    for source in [
+        "const r = await exa.search({});\nr",
+        "const r: T = 1; r as T;",
+        "const a = 1; ({ a })",
+        "let x; exa.search(x)",
+        "a(); (() => { return 1 })()",
+        "async () => { const r = 1; r }",
+        "async function main() { const r = 1; r }",
+        "const f = () => { return 1 }; f()",
+        "a(); await b()",
+    ] {
+        assert!(references(source).missing_return, "{source}");
+    }
+    for source in [
+        "const r = 1; return r",
+        "1 + 1",
+        "exa.search({})",
+        "let x; x = 1",
+        "let x; x++",
+        "if (a) return 1;\nb",
+        "const a = 1; console.log(a)",
+        "",
+        "const a = 1",
+        "async () => 1",
+        "async () => { return 1 }",
+        "export default 1",
+        "for (const x of y) { return x }\nz",
+        "let a; void a",
+        "a(); await console.log(1)",
+    ] {
+        assert!(!references(source).missing_return, "{source}");
+    }
+}
+
+/// Code, half code, and what breaks out of a wrapper if anything does.
+fn soup() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "}",
+        "{",
+        "(",
+        ")",
+        "[",
+        "]",
+        "`",
+        "${",
+        "\"",
+        "'",
+        "/",
+        "/*",
+        "*/",
+        "//",
+        "\n",
+        "\r",
+        "\u{2028}",
+        ";",
+        ",",
+        ":",
+        "=>",
+        "=",
+        "a",
+        "b",
+        "1",
+        "0",
+        " ",
+        "async ",
+        "await ",
+        "return ",
+        "function ",
+        "function f() {}",
+        "() => {",
+        "class ",
+        "class A {}",
+        "export default ",
+        "export ",
+        "main",
+        "import ",
+        "import(",
+        "const a = ",
+        "let b: T",
+        " as T",
+        "!",
+        "<T>",
+        "type A = 1",
+        "interface A {}",
+        "enum A { B }",
+        "declare ",
+        "?",
+        ".",
+        "...",
+        "```",
+        "```js\n",
+        "~~~",
+        "\n```\n",
+        "#!",
+        "<!--",
+        "-->",
+        "@",
+        "#",
+        "\\",
+        "é",
+        "😀",
+        "/x/",
+        "\"use strict\"",
+        "yield ",
+        "new ",
+        "if (a) ",
+        "else ",
+        "for (;;) ",
+        "try {} catch {}",
+        "throw ",
+        "super",
+        "new.target",
+        "import.meta",
+        "mcp.call('a.b', {})",
+        "a.b({})",
+        "\0",
+        "\u{FEFF}",
+        "evil()",
+        "}; evil(); async () => {",
+        ")\n}; evil(); (",
+        "async function main() {}",
+        "export { a as default }",
+        "arguments",
+        "var a",
+    ]);
+    prop::collection::vec(pieces, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_breaks_out_of_its_wrapper(source in soup()) {
+        match prepare(&source) {
+            Ok(prepared) => {
+                assert_whole(&source, &prepared);
+                // What counts lines counts them as before.
+                let before = usize::try_from(-prepared.line_offset.min(0)).unwrap();
+                prop_assert!(prepared.module.matches('\n').count() <= source.matches('\n').count() + before + 3);
+            }
+            Err(error) => prop_assert!(!error.message.is_empty()),
+        }
+        prop_assert!(references(&source).undeclared.len() < 14);
+        // What is a shortcut for the host is a program for the relay.
+        if shortcut(&source).is_some() {
+            prop_assert!(prepare(&source).is_ok(), "{source}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The MCP servers: real ones of npm and PyPI, pinned by the files in `study/servers`, installed once and started.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use host_client::{McpConfig, McpOptions, McpServers, ServerState, Tools};
+use serde_json::json;
+
+use crate::scene::Scene;
+
+/// What pins the servers: the name of each file and what is in it.
+const PINS: [(&str, &str); 4] = [
+    ("package.json", include_str!("../servers/package.json")),
+    ("package-lock.json", include_str!("../servers/package-lock.json")),
+    ("requirements.txt", include_str!("../servers/requirements.txt")),
+    // The server of SQLite needs an older library than the others do, and so has an environment of its own.
+    ("requirements-sqlite.txt", include_str!("../servers/requirements-sqlite.txt")),
+];
+/// How long the servers may take to start, all together.
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// A folder with the servers in it.
+#[derive(Debug)]
+pub struct Installed {
+    folder: PathBuf,
+}
+
+impl Installed {
+    /// The servers, in a folder of `parent`; they are installed if they are not there yet.
+    ///
+    /// # Errors
+    /// npm or Python is missing, or a registry cannot be reached.
+    pub fn below(parent: &Path) -> anyhow::Result<Self> {
+        let mut pins = DefaultHasher::new();
+        PINS.hash(&mut pins);
+        let folder = parent.join(format!("study-servers-{:016x}", pins.finish()));
+        fs::create_dir_all(&folder)?;
+        // Two studies may want them at the same time.
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock()?;
+        // Nothing counts as done until all of it is.
+        let done = folder.join("done");
+        if !done.exists() {
+            install(&folder)?;
+            File::create(done)?;
+        }
+        Ok(Self { folder })
+    }
+
+    /// Starts the servers for a scene. Their tools are in `tools` then.
+    ///
+    /// # Errors
+    /// One of them does not start.
+    pub async fn start(&self, scene: &Scene, tools: &Tools) -> anyhow::Result<McpServers> {
+        let npm = |name: &str| self.folder.join("node_modules/.bin").join(name);
+        let python = |venv: &str, name: &str| self.folder.join(venv).join("bin").join(name);
+        let servers = json!({
+            "files": {"command": npm("mcp-server-filesystem"), "args": [scene.root()]},
+            "git": {"command": python("venv", "mcp-server-git"), "args": ["--repository", scene.root().join("repo")]},
+            "memory": {
+                "command": npm("mcp-server-memory"), "args": [],
+                "env": {"MEMORY_FILE_PATH": scene.root().join("memory.jsonl")},
+            },
+            "sqlite": {
+                "command": python("venv-sqlite", "mcp-server-sqlite"),
+                "args": ["--db-path", scene.root().join("shop.db")],
+            },
+            "time": {"command": python("venv", "mcp-server-time"), "args": ["--local-timezone", "UTC"]},
+        });
+        let config = McpConfig::from_json(&json!({"mcpServers": servers}).to_string(), "the study")?;
+        let servers = McpServers::with_options(tools, McpOptions { catalogues: None, connect_within: START_WITHIN });
+        servers.start(config)?;
+        for status in servers.ready(START_WITHIN).await {
+            ensure!(matches!(status.state, ServerState::Connected { .. }), "{status}");
+        }
+        Ok(servers)
+    }
+
+    /// The Python that the servers run on.
+    pub(crate) fn python(&self) -> PathBuf {
+        self.folder.join("venv/bin/python")
+    }
+}
+
+fn install(folder: &Path) -> anyhow::Result<()> {
+    for (name, pins) in PINS {
+        fs::write(folder.join(name), pins)?;
+    }
+    run(Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder))?;
+    for (venv, requirements) in [("venv", "requirements.txt"), ("venv-sqlite", "requirements-sqlite.txt")] {
+        run(Command::new("python3").args(["-m", "venv", "--clear", venv]).current_dir(folder))?;
+        let pip = folder.join(venv).join("bin/pip");
+        run(Command::new(pip).args(["install", "--quiet", "--requirement", requirements]).current_dir(folder))?;
+    }
+    Ok(())
+}
+
+/// Runs a program that has to succeed.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output().with_context(|| format!("{command:?} cannot be run"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    bail!("{command:?} failed ({}):\n{out}{errors}", output.status)
+}

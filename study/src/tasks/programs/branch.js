@@ -1,0 +1,1 @@
+return await mcp.call("git.git_status", {repo_path: "/data/repo"});

@@ -1,0 +1,1 @@
+return JSON.parse((await mcp.call("files.read_text_file", {path: "/data/tickets/index.json"})).content);

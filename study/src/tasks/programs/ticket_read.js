@@ -1,0 +1,1 @@
+return (await mcp.call("files.read_text_file", {path: "/data/tickets/T-317.txt"})).content;
