@@ -172,3 +172,24 @@ async fn an_agent_of_rig_has_execute_code_as_its_tool() {
     let told = PortableTool::map_error(&tool, failed);
     assert!(told.model_feedback().unwrap().starts_with("EVAL_ERROR: "), "{told:?}");
 }
+
+#[tokio::test]
+async fn an_agent_of_rig_has_all_four_tools_and_images_are_images() {
+    let (_relay, client) = scene().await;
+    let tools = ExecuteCode::new(client).rig_tools();
+    let names: Vec<_> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
+    let long = json!({"code": "return Array.from({length: 3000}, (_, id) => ({id, name: 'the item ' + id}))"});
+    let shown = tools[0].execute(long).await.unwrap().render();
+    let handle = shown.split("{\"handle\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let read = tools[3].execute(json!({"handle": handle, "path": "[2999].name"})).await.unwrap();
+    assert_eq!(read.as_text(), Some("the item 2999"));
+    let code = "return [{type: 'image', mimeType: 'image/png', data: 'QUJD'}, 'data:application/pdf;base64,QUJD']";
+    let output = tools[0].execute(json!({"code": code})).await.unwrap();
+    let [text, image] = output.as_content() else { panic!("{output:?}") };
+    assert!(text.as_text().unwrap().contains("attachment 2]"), "{output:?}");
+    let sent = serde_json::to_string(image).unwrap();
+    assert!(sent.contains("QUJD") && sent.contains("png"), "{sent}");
+    let failed = tools[3].execute(json!({"handle": "out_"})).await.unwrap_err();
+    assert!(failed.model_feedback().unwrap().starts_with("INVALID_INPUT: there is no output"), "{failed:?}");
+}

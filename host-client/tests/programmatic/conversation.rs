@@ -40,6 +40,13 @@ async fn a_request_becomes_a_program_and_the_program_a_result() {
         "fs",
         "process",
         "console",
+        "TypeScript",
+        "await exa.search({query: ",
+        "`my_server.get_it`",
+        "mcp.search(",
+        "mcp.describe(",
+        "__getToolInterface(",
+        "setTimeout",
         "math.add(args: { a: number; b: number }): Promise<number> // Adds two numbers",
     ] {
         assert!(asked[0].system.contains(taught), "{taught} is not in: {}", asked[0].system);
@@ -117,4 +124,16 @@ async fn the_model_is_asked_while_the_relay_is_connected_to() {
     let programmatic = Programmatic::new(model, client);
     let answer = within(programmatic.run(ProgrammaticRequest::new("one"))).await.unwrap();
     assert_eq!(answer.outcome.value().unwrap(), json!(1));
+}
+
+#[tokio::test]
+async fn the_answer_is_whole_and_the_conversation_has_what_fits() {
+    let program = "return Array.from({length: 2000}, (_, id) => ({id, body: 'all is well '.repeat(10)}))";
+    let (scene, model) = (Scene::new().await, Scripted::new([program]));
+    let answer = scene.run(&model, "All of it").await.unwrap();
+    assert_eq!(answer.outcome.value().unwrap().as_array().unwrap().len(), 2_000);
+    let told = &answer.messages.last().unwrap().content;
+    assert!(told.starts_with("The program returned:\n[Summary: an array of 2000 items, "), "{told}");
+    // There is no tool to read on with.
+    assert!(told.len() < 7_000 && !told.contains("read_output"), "{told}");
 }

@@ -1,9 +1,14 @@
 //! `execute_code` as a tool of an agent loop.
 
-use host_client::ExecuteCode;
-use serde_json::json;
+use host_client::event::Path;
+use host_client::output::StoreConfig;
+use host_client::{Event, ExecuteCode, ExecuteRequest, OutputConfig};
+use serde_json::{Value, json};
 
 use crate::{Scene, nowhere};
+
+const ISSUES: &str = "return Array.from({length: 2000}, (_, id) => ({
+    id, title: 'Issue number ' + id, body: id === 1234 ? 'the deadlock in the scheduler' : 'all is well '.repeat(10)}))";
 
 #[tokio::test]
 async fn one_definition_has_the_shape_of_each_provider() {
@@ -79,4 +84,114 @@ async fn a_call_that_makes_no_sense_is_answered_in_words() {
     }
     let report = ExecuteCode::new(nowhere()).call(json!({"code": "1"})).await;
     assert!(report.text.starts_with("the code was not run: no relay answers"), "{}", report.text);
+}
+
+#[tokio::test]
+async fn there_are_four_tools_and_each_does_what_it_says() {
+    let scene = Scene::new().await;
+    let tools = ExecuteCode::new(scene.client.clone());
+    let definitions = tools.definitions();
+    let names: Vec<_> = definitions.iter().map(|definition| &*definition.name).collect();
+    assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
+    for definition in definitions {
+        let strict = definition.strict().parameters;
+        assert_eq!(strict["type"], json!("object"));
+        for unknown in ["default", "format", "$schema", "$ref"] {
+            assert!(!strict.to_string().contains(&format!("\"{unknown}\"")), "{strict:#}");
+        }
+    }
+    let report = tools.call_tool("execute_code", json!({"code": "return 1"})).await;
+    assert_eq!((report.is_error, &*report.text), (false, "1"));
+    // In strict mode, every member is there.
+    let found = tools.call_tool("search_tools", json!({"query": "add numbers", "limit": null})).await;
+    assert_eq!(found.structured.unwrap()["tools"][0]["name"], json!("math.add"));
+    let described = tools.call_tool("describe_tools", json!(r#"{"names": ["add", "math.ad"]}"#)).await;
+    let described: Value = serde_json::from_str(&described.text).unwrap();
+    assert_eq!(described["tools"][0]["name"], json!("math.add"));
+    assert!(described["tools"][1]["error"].as_str().unwrap().contains("math.add"), "{described:#}");
+    for (name, arguments, says) in [
+        (
+            "run_code",
+            json!({"code": "1"}),
+            "there is no such tool; there are: execute_code, search_tools, describe_tools",
+        ),
+        ("search_tools", json!({}), "query"),
+        ("read_output", json!({"handle": "out_"}), "there is no output with this handle"),
+        ("read_output", json!({"handle": "out_", "offset": -1}), "offset"),
+    ] {
+        let report = tools.call_tool(name, arguments).await;
+        assert!(report.is_error && report.structured.is_none(), "{}", report.text);
+        assert!(report.text.starts_with("INVALID_INPUT: ") && report.text.contains(says), "{}", report.text);
+    }
+}
+
+#[tokio::test]
+async fn a_large_value_is_shown_in_part_and_read_on_in_its_conversation() {
+    let scene = Scene::new().await;
+    let tools = ExecuteCode::new(scene.client.clone());
+    let report = tools.call(json!({"code": ISSUES})).await;
+    assert!(
+        report.text.starts_with("[Summary: an array of 2000 items, ") && report.text.len() < 7_000,
+        "{}",
+        report.text
+    );
+    let structured = report.structured.unwrap();
+    assert_eq!((&structured["shown"], structured.get("result")), (&json!(report.text), None));
+    let handle = report.handle.unwrap();
+    assert_eq!(structured["handle"], json!(handle));
+    let rest = json!({"handle": handle, "path": "[1234].body", "offset": 0, "limit": null});
+    assert_eq!(tools.call_tool("read_output", rest.clone()).await.text, "the deadlock in the scheduler");
+    assert_eq!(tools.clone().call_tool("read_output", rest.clone()).await.text, "the deadlock in the scheduler");
+    let other = tools.for_another_conversation();
+    let refused = other.call_tool("read_output", rest).await;
+    assert!(refused.is_error && refused.text.contains("in the session that it was given in"), "{}", refused.text);
+    assert_eq!(other.call(json!({"code": "return 2"})).await.text, "2");
+
+    let report = tools.call(json!({"code": ISSUES, "intent": "Find deadlocks in the scheduler"})).await;
+    assert!(report.text.starts_with("[Filtered by intent: 1 of "), "{}", report.text);
+    let whole = OutputConfig { summary: None, cut: None, ..OutputConfig::default() };
+    let report = tools.clone().output(whole).call(json!({"code": ISSUES})).await;
+    assert_eq!((report.handle, report.structured.unwrap()["result"][1234]["id"].clone()), (None, json!(1234)));
+    let nothing = StoreConfig { entries: 0, ..StoreConfig::default() };
+    let report = tools.keep(nothing).call(json!({"code": ISSUES})).await;
+    assert!(report.handle.is_none() && !report.text.contains("read_output"), "{}", report.text);
+}
+
+#[tokio::test]
+async fn binary_data_is_handed_over_as_such() {
+    let scene = Scene::new().await;
+    let tools = ExecuteCode::new(scene.client.clone());
+    let code = "return ['data:application/pdf;base64,QUJD', {type: 'image', mimeType: 'image/png', data: 'QUJD'}]";
+    let report = tools.call(json!({"code": code})).await;
+    let attachments: Vec<_> = report.attachments.iter().map(|it| (&*it.mime, &*it.base64)).collect();
+    assert_eq!(attachments, [("application/pdf", "QUJD"), ("image/png", "QUJD")]);
+    assert!(report.text.contains("attachment 2]") && !report.text.contains("QUJD"), "{}", report.text);
+    assert!(!report.structured.unwrap().to_string().contains("QUJD"));
+}
+
+#[tokio::test]
+async fn code_of_a_model_has_what_the_relay_offers_on_the_short_path_too() {
+    let scene = Scene::new().await;
+    for (code, path) in [
+        ("return await math.add({a: 1, b: 2})", Path::Host),
+        ("await mcp.call('math.add', {a: 1, b: 2})", Path::Host),
+        ("const sum: number = await math.add({a: 1, b: 2}); return sum + 0", Path::Relay),
+    ] {
+        let mut execution = scene.client.execute(ExecuteRequest::for_model(code)).await.unwrap();
+        let mut events = execution.events().unwrap();
+        assert_eq!(execution.await.unwrap().value().unwrap(), json!(3), "{code}");
+        let mut chosen = None;
+        while let Some(event) = events.next().await {
+            if let Event::PathChosen(path) = event {
+                chosen = Some(path);
+            }
+        }
+        assert_eq!(chosen, Some(path), "{code}");
+    }
+    let tools = ExecuteCode::new(scene.client.clone());
+    let code = "const [tool] = await mcp.search('add'); const same = await __getToolInterface(tool.name);
+        console.log(typeof setTimeout); return [tool.name, same.name, (await mcp.describe('math.add')).name]";
+    let report = tools.call(json!({"code": code})).await;
+    assert_eq!(report.text, r#"["math.add","math.add","math.add"]"#);
+    assert_eq!(report.notes.as_deref(), Some("Output:\nfunction"));
 }
