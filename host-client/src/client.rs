@@ -1,29 +1,28 @@
 //! Connecting to a relay, running code there, and what came of it.
 
+mod execution;
+mod request;
+
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use base64::Engine as _;
-use bytes::Bytes;
 use relay_proto::wire::message::Payload;
-use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
-use serde::de::DeserializeOwned;
-use tokio::sync::{broadcast, oneshot};
-use tokio::time::Sleep;
+use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
+use tokio::sync::oneshot;
 
-use crate::approval::{Approver, Asked};
+use crate::approval::Asked;
 use crate::connection::{self, Shared};
 use crate::error::{Error, ExecutionError};
-use crate::event::{Event, EventStream, OutputItem, Path};
+use crate::event::{Event, Path};
 use crate::host::{ExecutionContext, Host, new_trace};
-use crate::ledger::{Budget, Ended};
-use crate::policy::{Phase, Spending};
+use crate::ledger::Budget;
+use crate::policy::Spending;
 use crate::short_path::{self, OwnCall};
-use relay_proto::TraceContext;
+
+pub use execution::{Execution, Outcome, Usage, Warning};
+pub use request::{ExecuteRequest, MODEL_BINDINGS};
 
 /// What a relay may take on top of the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -95,216 +94,6 @@ impl std::fmt::Debug for ClientConfig {
     }
 }
 
-/// Code to run.
-#[derive(Clone)]
-pub struct ExecuteRequest {
-    /// JavaScript, in any of the forms that the relay takes.
-    pub code: String,
-    /// Limits that are to be lower than the session's.
-    pub limits: LimitOverrides,
-    /// What the code has beside `mcp`; `console` unless changed.
-    pub bindings: Vec<String>,
-    /// What `read_input()` returns, with the binding `io`.
-    pub input: String,
-    /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
-    pub tools: Option<Vec<String>>,
-    /// What the policy offers: only what reads, or what changes things, too; without, what its rules say.
-    pub phase: Option<Phase>,
-    /// Who is asked about its calls; without, the host's approver.
-    pub approver: Option<Arc<dyn Approver>>,
-    /// The trace and the span that the execution belongs to; without, a new trace.
-    pub trace: Option<TraceContext>,
-    /// What `Math.random` begins with; without, it is fresh.
-    pub seed: Option<u64>,
-    /// The time that the code begins at, in ms since 1970; without, it is now.
-    pub now_ms: Option<i64>,
-    /// Whether what is no more than one tool call may be made on this host, without a sandbox.
-    pub short_paths: bool,
-    /// Functions of our own that run beside the code, by the name after `local.`.
-    pub local_tools: BTreeMap<String, String>,
-}
-
-impl std::fmt::Debug for ExecuteRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ExecuteRequest").field("code", &self.code).field("tools", &self.tools).finish_non_exhaustive()
-    }
-}
-
-impl ExecuteRequest {
-    /// Code with the session's limits and `console`.
-    pub fn new(code: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            limits: LimitOverrides::default(),
-            bindings: vec!["console".into()],
-            input: String::new(),
-            tools: None,
-            phase: None,
-            approver: None,
-            trace: None,
-            seed: None,
-            now_ms: None,
-            local_tools: BTreeMap::new(),
-            short_paths: true,
-        }
-    }
-
-    /// Runs the code in the sandbox in any case. Without, what is no more than one tool call is made on this host: the outcome
-    /// is the same.
-    #[must_use]
-    pub fn always_in_sandbox(mut self) -> Self {
-        self.short_paths = false;
-        self
-    }
-
-    /// Makes the outcome the same whenever the same code gets the same tool results: `Math.random` begins with `seed`, and the
-    /// clock with `now_ms`, in ms since 1970. That clock stands still but for timers, which take no time, and results come to
-    /// the code in the order of its calls.
-    #[must_use]
-    pub fn repeatable(mut self, seed: u64, now_ms: i64) -> Self {
-        (self.seed, self.now_ms) = (Some(seed), Some(now_ms));
-        self
-    }
-
-    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a way to us and back. It is
-    /// JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes no policy, no
-    /// schema and no audit.
-    #[must_use]
-    pub fn local_tool(mut self, name: impl Into<String>, source: impl Into<String>) -> Self {
-        self.local_tools.insert(name.into(), source.into());
-        self
-    }
-
-    /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
-    #[must_use]
-    pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
-        self.tools = Some(patterns.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Offers the code only the tools of one of the policy's phases.
-    #[must_use]
-    pub fn phase(mut self, phase: Phase) -> Self {
-        self.phase = Some(phase);
-        self
-    }
-
-    /// Sets who is asked about its calls, in the place of the host's approver.
-    #[must_use]
-    pub fn approver(mut self, approver: impl Approver) -> Self {
-        self.approver = Some(Arc::new(approver));
-        self
-    }
-
-    /// Makes the execution a part of a trace.
-    #[must_use]
-    pub fn trace(mut self, parent: TraceContext) -> Self {
-        self.trace = Some(parent);
-        self
-    }
-
-    /// Lowers a limit, in the unit of its name.
-    #[must_use]
-    pub fn limit(mut self, name: LimitName, value: u64) -> Self {
-        self.limits.set(name, value);
-        self
-    }
-
-    /// Gives the code `read_input()`, which returns `input`, and `emit(text)`.
-    #[must_use]
-    pub fn io(mut self, input: impl Into<String>) -> Self {
-        self.bindings.push("io".into());
-        self.input = input.into();
-        self
-    }
-
-    /// Gives the code exactly these bindings beside `mcp`.
-    #[must_use]
-    pub fn bindings<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.bindings = names.into_iter().map(Into::into).collect();
-        self
-    }
-}
-
-/// What an execution used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Waiting for a worker.
-    pub queue: Duration,
-    /// From the hand-over to the worker until the end, without waiting for approvals.
-    pub wall: Duration,
-    /// Waiting for approvals.
-    pub approval: Duration,
-    /// CPU time of the worker.
-    pub cpu: Duration,
-    /// Tool calls that were sent.
-    pub tool_calls: u64,
-    /// Bytes of output.
-    pub output_bytes: u64,
-    /// The most memory that was resident in the worker at once, in bytes, shared pages included.
-    pub memory_bytes: u64,
-}
-
-impl From<wire::Usage> for Usage {
-    fn from(usage: wire::Usage) -> Self {
-        Self {
-            queue: Duration::from_micros(usage.queue_us),
-            wall: Duration::from_micros(usage.wall_us),
-            approval: Duration::from_micros(usage.approval_us),
-            cpu: Duration::from_micros(usage.cpu_us),
-            tool_calls: usage.tool_calls,
-            output_bytes: usage.output_bytes,
-            memory_bytes: usage.memory_bytes,
-        }
-    }
-}
-
-/// Something that an author should know, although the code ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// One of [`relay_proto::code::warning`], or what a newer relay sends.
-    pub code: String,
-    /// What was noticed.
-    pub message: String,
-}
-
-impl From<wire::Warning> for Warning {
-    fn from(warning: wire::Warning) -> Self {
-        Self { code: warning.code, message: warning.message }
-    }
-}
-
-/// What came of an execution that succeeded.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// The returned value, as UTF-8 JSON.
-    pub json: Bytes,
-    /// What the code printed.
-    pub output: Vec<OutputItem>,
-    /// What was noticed.
-    pub warnings: Vec<Warning>,
-    /// What was used.
-    pub usage: Usage,
-}
-
-impl Outcome {
-    /// The returned value.
-    ///
-    /// # Errors
-    /// It is not a `T`.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        Ok(serde_json::from_slice(&self.json)?)
-    }
-
-    /// The returned value, whatever it is.
-    ///
-    /// # Errors
-    /// The relay sent what is no JSON.
-    pub fn value(&self) -> Result<serde_json::Value, Error> {
-        self.parse()
-    }
-}
-
 /// A session with a relay. Clones share it; it ends when the last is dropped.
 #[derive(Clone)]
 pub struct Client {
@@ -362,6 +151,10 @@ impl Client {
         &self.shared.host
     }
 
+    pub(crate) fn shared_host(&self) -> Arc<Host> {
+        Arc::clone(&self.shared.host)
+    }
+
     /// The limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
         self.granted().limits
@@ -405,6 +198,11 @@ impl Client {
         }
     }
 
+    /// The bindings that an execution may ask for here.
+    pub fn offered(&self) -> &[String] {
+        &self.welcome.bindings
+    }
+
     /// What the relay had to say about the token.
     pub fn warnings(&self) -> Vec<Warning> {
         self.welcome.warnings.iter().cloned().map(Into::into).collect()
@@ -423,6 +221,8 @@ impl Client {
     /// # Errors
     /// The session is over.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+        // Which path it takes depends on what it has.
+        let request = request.with_offered(self.offered());
         let session = self.granted();
         let (budget, within) = self.budget(&request, &session);
         let own_call = self.own_call(&request, &budget);
@@ -455,15 +255,8 @@ impl Client {
         let lost = |reason: String| Box::new(ExecutionError::new(ErrorCode::SessionLost, reason));
         let opened = self.shared.ledger.open(budget, context).map_err(lost)?;
         // From here on, dropping it cancels.
-        let execution = Execution {
-            shared: Arc::clone(&self.shared),
-            events: Some(opened.events),
-            outcome: opened.outcome,
-            deadline: Box::pin(tokio::time::sleep(within)),
-            given_up_at: tokio::time::Instant::now() + within,
-            context: opened.context,
-        };
-        let context = &execution.context;
+        let execution = Execution::new(Arc::clone(&self.shared), opened, within);
+        let context = execution.context();
         self.shared.host.record(context, &self.subject, &self.shared.key, &request.limits)?;
         context.tell(Event::CodeReceived { bytes: code.len() });
         if let Some(call) = own_call {
@@ -520,9 +313,7 @@ impl Client {
         let wall = Duration::from_millis(granted(LimitName::WallMs));
         (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
     }
-}
 
-impl Client {
     /// The call that a request is, if it can be made here.
     fn own_call(&self, request: &ExecuteRequest, budget: &Budget) -> Option<OwnCall> {
         if !request.short_paths {
@@ -533,7 +324,7 @@ impl Client {
             LimitName::ResultBytes => budget.result_bytes,
             name => granted(&session, &request.limits, name),
         };
-        let (tools, offered) = (self.shared.host.tools(), self.welcome.bindings.as_slice());
+        let (tools, offered) = (self.shared.host.tools(), self.offered());
         short_path::find(request, &short_path::Granted { tools, patterns: &budget.tools, offered, limit: &limit })
     }
 }
@@ -542,113 +333,4 @@ impl Client {
 fn granted(session: &LimitOverrides, asked: &LimitOverrides, name: LimitName) -> u64 {
     let session = session.get(name).unwrap_or(u64::MAX);
     session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
-}
-
-/// A running execution: a future of its outcome. Dropping it cancels the execution.
-#[derive(Debug)]
-#[must_use = "dropping an execution cancels it"]
-pub struct Execution {
-    context: Arc<ExecutionContext>,
-    shared: Arc<Shared>,
-    events: Option<broadcast::Receiver<Event>>,
-    outcome: oneshot::Receiver<Ended>,
-    deadline: Pin<Box<Sleep>>,
-    /// When it is given up, waiting for approvals not counted.
-    given_up_at: tokio::time::Instant,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("host", &self.host).finish_non_exhaustive()
-    }
-}
-
-impl Execution {
-    /// The id, which is in every event and log of this execution.
-    pub fn id(&self) -> &ExecutionId {
-        &self.context.id
-    }
-
-    /// What happens in it, from the start. It can be taken once.
-    pub fn events(&mut self) -> Option<EventStream> {
-        self.events.take().map(EventStream::new)
-    }
-
-    /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
-    /// printed so far, unless it had ended before. Its tools are no longer waited for.
-    pub fn cancel(&self) {
-        self.give_up(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
-    }
-}
-
-impl Future for Execution {
-    type Output = Result<Outcome, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut ended = Pin::new(&mut self.outcome).poll(cx);
-        while ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
-            // Waiting for people stops the relay's clock, and ours.
-            let (waited, waits) = self.context.asked.clock.waited();
-            let now = tokio::time::Instant::now();
-            let given_up_at = self.given_up_at + waited;
-            if given_up_at > now || waits {
-                self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
-                continue;
-            }
-            self.give_up(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
-            ended = Pin::new(&mut self.outcome).poll(cx);
-        }
-        let ended = ready!(ended);
-        let Ok(Ended { result, output }) = ended else {
-            // The ledger always says how an execution ended; it is gone only with the whole session.
-            let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
-            return Poll::Ready(Err(Box::new(error).into()));
-        };
-        Poll::Ready(match result {
-            Ok(result) => Ok(Outcome {
-                json: if result.data.is_empty() { Bytes::from_static(b"null") } else { result.data },
-                output,
-                warnings: result.warnings.into_iter().map(Into::into).collect(),
-                usage: result.usage.unwrap_or_default().into(),
-            }),
-            Err(error) => Err(Box::new(ExecutionError { output, ..error }).into()),
-        })
-    }
-}
-
-impl Drop for Execution {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-impl Execution {
-    /// Ends it on our side at once, with this error, and lets the relay know.
-    fn give_up(&self, error: ExecutionError) {
-        if !self.shared.ledger.is_open(&self.context.id) {
-            return;
-        }
-        self.shared.ledger.end(&self.context.id, Err(error));
-        let cancel = Payload::Cancel(wire::Cancel {
-            execution_id: self.context.id.as_str().to_owned(),
-            reason: "the host dropped it".into(),
-            ..wire::Cancel::default()
-        });
-        if let Err(tokio::sync::mpsc::error::TrySendError::Full(cancel)) = self.shared.outbound.try_send(cancel)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let shared = Arc::clone(&self.shared);
-            runtime.spawn(async move { shared.outbound.send(cancel).await });
-        }
-    }
-}
-
-impl Error {
-    /// The code of an execution's error.
-    pub fn code(&self) -> Option<&Code> {
-        match self {
-            Self::Execution(error) => Some(&error.code),
-            _ => None,
-        }
-    }
 }

@@ -109,6 +109,16 @@ pub struct ExecutionError {
     pub output: Vec<OutputItem>,
 }
 
+impl Error {
+    /// The code of an execution's error.
+    pub fn code(&self) -> Option<&Code> {
+        match self {
+            Self::Execution(error) => Some(&error.code),
+            _ => None,
+        }
+    }
+}
+
 impl ExecutionError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::with_code(code.into(), message)

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
-//! - [`client`]: connecting, executing, what came of it
+//! - [`client`]: connecting, executing, what came of it; [`lazy_client`]: connecting when it is needed
 //! - `short_path`: requests that need no relay, for they are one call
 //! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
 //! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
@@ -36,12 +36,17 @@
 //! - [`mcp`]: MCP servers as tools
 //! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
 //! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript; `learn`: what their results were like
-//! - [`serve_mcp`]: running code as an MCP server; [`output`]: what a model reads of a result
+//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `surroundings`: what its
+//!   model is told of the place where code runs; `arguments`: what it writes; `report`, [`output`]: what it reads of a result
+//! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the
+//!   same as a tool of another agent, for the files of a folder
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
 
+pub mod agent;
 pub mod approval;
+mod arguments;
 pub mod audit;
 #[cfg(feature = "bench")]
 pub mod bench;
@@ -58,6 +63,7 @@ pub mod executor;
 pub mod fuzz;
 pub mod host;
 mod introspect;
+pub mod lazy_client;
 mod learn;
 mod ledger;
 pub mod local;
@@ -70,8 +76,12 @@ mod net;
 pub mod openapi;
 pub mod output;
 pub mod policy;
+pub mod programmatic;
 pub mod prompt;
 pub mod registry;
+mod report;
+#[cfg(feature = "sets")]
+pub mod sandbox_execute;
 mod schema;
 #[cfg(feature = "mcp")]
 pub mod serve_mcp;
@@ -79,11 +89,13 @@ pub mod serve_mcp;
 pub mod sets;
 mod short_path;
 mod shorten;
+mod surroundings;
 mod tls;
 pub mod tools;
 mod validate;
 mod visible;
 
+pub use agent::{Definition, ExecuteCode, Report};
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use catalogue::UnknownTool;
@@ -91,6 +103,7 @@ pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream, OutputItem, OutputKind};
 pub use host::Host;
+pub use lazy_client::LazyClient;
 pub use local::LocalRelay;
 pub use manifest::{Effect, Manifest, Mode, Overflow};
 #[cfg(feature = "mcp")]
@@ -101,6 +114,9 @@ pub use net::{InvalidAccess, RemoteAccess};
 pub use openapi::OpenApi;
 pub use output::{Attachment, OutputConfig, OutputStore, Shown};
 pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
+pub use programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest};
 pub use registry::{ManifestChange, Mount, Tools};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
+#[cfg(feature = "sets")]
+pub use sandbox_execute::SandboxExecute;
 pub use tools::{CallContext, Tool, ToolError, ToolSpec};

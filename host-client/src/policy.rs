@@ -56,7 +56,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Which tools an execution is offered at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Looking around: tools that read, and no others.

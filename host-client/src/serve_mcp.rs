@@ -1,22 +1,19 @@
 //! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
 //!
 //! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are, and `read_output`
-//! gives the rest of a result that was too long to show. Tool calls are told as progress, a cancelled request cancels its execution, and approvals are asked for by elicitation.
+//! gives the rest of a result that was too long to show: the tools of [`agent`](crate::agent). Tool calls are told as progress,
+//! a cancelled request cancels its execution, and approvals are asked for by elicitation.
 
-mod arguments;
 mod elicit;
 mod execute;
 mod http;
 mod progress;
-mod report;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use relay_proto::ToolPatterns;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
@@ -24,44 +21,29 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
+use crate::agent::{DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, is_tool, no_such_tool};
+use crate::arguments::parse;
 use crate::client::Client;
-use crate::dispatch::short;
 use crate::error::Error;
 use crate::host::Host;
-use crate::introspect;
-use crate::output::{OutputConfig, OutputStore, READ_TOOL, StoreConfig};
-
-use arguments::{DescribeArguments, ExecuteArguments, ReadArguments, SearchArguments, parse, schema};
-use report::refused;
+use crate::lazy_client::LazyClient;
+use crate::output::{OutputConfig, StoreConfig};
+use crate::report::{self, refused};
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
 
-/// The most tokens of the overview of tools in a description, about.
-const OVERVIEW_TOKENS: usize = 1_500;
-/// How many tools are described at once.
-const MAX_DESCRIBED: usize = 20;
-/// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
-const MAX_DESCRIPTION_BYTES: usize = 100_000;
-
 /// Of one change after another, the client is told once in this time.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-
-type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
 /// An MCP server that runs code. One for each MCP session; its connection to the relay is made at the first code, and again
 /// when it was lost.
 #[derive(Clone)]
 pub struct CodeServer {
     host: Arc<Host>,
-    connect: Arc<Connect>,
-    client: Arc<tokio::sync::Mutex<Option<Client>>>,
-    /// How results are shown.
-    output: OutputConfig,
-    /// Those of this session that were not shown as a whole.
-    store: OutputStore,
+    tools: ExecuteCode,
     /// What goes on beside the requests of the session, and ends with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
@@ -78,16 +60,14 @@ impl CodeServer {
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
-        let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        let (output, store) = (OutputConfig::default(), OutputStore::default());
-        Self { host, connect, client: Arc::default(), output, store, tasks: Arc::default() }
+        let tools = ExecuteCode::new(LazyClient::new(Arc::clone(&host), connect));
+        Self { host, tools, tasks: Arc::default() }
     }
 
     /// Sets how results are shown to the model, and how much of those that are not shown as a whole is kept for each session.
     #[must_use]
     pub fn output(mut self, output: OutputConfig, kept: StoreConfig) -> Self {
-        self.output = output;
-        self.store = OutputStore::new(kept);
+        self.tools = self.tools.output(output).keep(kept);
         self
     }
 
@@ -95,99 +75,31 @@ impl CodeServer {
     /// session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        Self {
-            host: Arc::clone(&self.host),
-            connect: Arc::clone(&self.connect),
-            client: Arc::default(),
-            output: self.output,
-            store: OutputStore::new(self.store.config()),
-            tasks: Arc::default(),
-        }
+        let tools = self.tools.for_another_conversation();
+        Self { host: Arc::clone(&self.host), tools, tasks: Arc::default() }
     }
+}
 
-    /// A client whose session goes on.
-    async fn client(&self) -> Result<Client, Error> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = client.as_ref().filter(|client| !client.is_over()) {
-            return Ok(client.clone());
+/// What the client is told of a tool.
+fn offered(definition: Definition) -> Tool {
+    let object = |value| match value {
+        Value::Object(members) => Arc::new(members),
+        _ => Arc::new(Map::new()),
+    };
+    let Definition { name, description, parameters, .. } = definition;
+    let title = match &*name {
+        ExecuteCode::NAME => {
+            let annotations = ToolAnnotations::with_title("Run code that calls tools").read_only(false);
+            return Tool::new(name, description, object(parameters))
+                .with_raw_output_schema(object(report::schema()))
+                .with_annotations(annotations);
         }
-        Ok(client.insert((self.connect)(Arc::clone(&self.host)).await?).clone())
-    }
-
-    fn search(&self, arguments: SearchArguments) -> CallToolResult {
-        let limit = arguments.limit.unwrap_or(introspect::FOUND);
-        let tools = self.host.tools();
-        let found = introspect::search(tools, &ToolPatterns::default(), &arguments.query, limit);
-        let mut answer = json!({"tools": found});
-        if answer["tools"] == json!([]) {
-            let servers = tools.servers();
-            let names: Vec<_> = servers.iter().take(introspect::MAX_FOUND).map(|(name, _)| name.as_str()).collect();
-            answer["hint"] =
-                format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into();
-        }
-        CallToolResult::structured(answer)
-    }
-
-    fn describe(&self, arguments: &DescribeArguments) -> CallToolResult {
-        let (mut described, mut bytes) = (Vec::new(), 0);
-        for name in arguments.names.iter().take(MAX_DESCRIBED) {
-            let tool = self.describe_one(name);
-            bytes += tool.to_string().len();
-            if bytes > MAX_DESCRIPTION_BYTES && !described.is_empty() {
-                break;
-            }
-            described.push(tool);
-        }
-        let left_out = arguments.names.len() - described.len();
-        let mut answer = json!({"tools": described});
-        if left_out > 0 {
-            answer["hint"] = format!("the last {left_out} are left out; ask for them by themselves").into();
-        }
-        CallToolResult::structured(answer)
-    }
-
-    fn describe_one(&self, name: &str) -> Value {
-        introspect::describe(self.host.tools(), &ToolPatterns::default(), name)
-            .unwrap_or_else(|(_, error)| json!({"name": short(name), "error": error}))
-    }
-
-    fn offered(&self) -> Vec<Tool> {
-        let overview = self.host.tools().overview(OVERVIEW_TOKENS);
-        let execute = format!(
-            "Runs JavaScript in a sandbox and returns its value. The code calls tools with \
-             `await mcp.call(\"server.tool\", args)`; it has no other access to anything: no files, no network, no imports. \
-             Do in one program what would be many tool calls: loop, filter, join, call independent tools together with \
-             Promise.all, and `return` only what is needed. A failed call throws an Error with `code`, which can be caught. \
-             search_tools and describe_tools say more about the tools. Below, `server.tool(args)` stands for that call; where \
-             another name follows after `//`, it is the one to call.\n{overview}"
-        );
-        let result = Arc::new(report::schema().as_object().cloned().unwrap_or_default());
-        let reads = |title: &str| ToolAnnotations::with_title(title).read_only(true).open_world(false);
-        vec![
-            Tool::new("execute_code", execute, schema::<ExecuteArguments>())
-                .with_raw_output_schema(result)
-                .with_annotations(ToolAnnotations::with_title("Run code that calls tools").read_only(false)),
-            Tool::new(
-                "search_tools",
-                "Finds tools that code can call, by words, and gives their types; the best first.",
-                schema::<SearchArguments>(),
-            )
-            .with_annotations(reads("Find tools")),
-            Tool::new(
-                "describe_tools",
-                "Gives the types and schemas of tools that code can call, by their names.",
-                schema::<DescribeArguments>(),
-            )
-            .with_annotations(reads("Describe tools")),
-            Tool::new(
-                READ_TOOL,
-                "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
-                 it: a part by its path, page by page.",
-                schema::<ReadArguments>(),
-            )
-            .with_annotations(reads("Read more of a result")),
-        ]
-    }
+        SEARCH_TOOL => "Find tools",
+        DESCRIBE_TOOL => "Describe tools",
+        _ => "Read more of a result",
+    };
+    let annotations = ToolAnnotations::with_title(title).read_only(true).open_world(false);
+    Tool::new(name, description, object(parameters)).with_annotations(annotations)
 }
 
 impl ServerHandler for CodeServer {
@@ -228,7 +140,7 @@ impl ServerHandler for CodeServer {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.offered()))
+        Ok(ListToolsResult::with_all_items(self.tools.definitions().into_iter().map(offered).collect()))
     }
 
     async fn call_tool(
@@ -236,22 +148,20 @@ impl ServerHandler for CodeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let result = match &*request.name {
-            "execute_code" => match parse(request) {
+        let name = &*request.name;
+        if !is_tool(name) {
+            return Err(ErrorData::invalid_params(no_such_tool(), None));
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let report = if name == ExecuteCode::NAME {
+            // It is told as progress, asks its questions here, and ends with its request.
+            match parse(name, arguments) {
                 Ok(arguments) => self.execute(arguments, context).await,
                 Err(wrong) => refused(wrong),
-            },
-            "search_tools" => parse(request).map_or_else(refused, |arguments| self.search(arguments)),
-            "describe_tools" => parse(request).map_or_else(refused, |arguments| self.describe(&arguments)),
-            READ_TOOL => match parse(request) {
-                Ok(arguments) => self.read(arguments).await,
-                Err(wrong) => refused(wrong),
-            },
-            _ => {
-                let text = "there is no such tool; there are: execute_code, search_tools, describe_tools, read_output";
-                return Err(ErrorData::invalid_params(text, None));
             }
+        } else {
+            self.tools.call_tool(name, arguments).await
         };
-        Ok(result.into())
+        Ok(CallToolResult::from(report).into())
     }
 }

@@ -42,7 +42,8 @@ fn shares(members: usize, room: usize) -> (usize, usize) {
     (shown, (room / shown.max(1)).saturating_sub(AROUND))
 }
 
-fn shortened_text(text: &str, room: usize) -> String {
+/// The beginning of a text that is longer, and how long it is.
+pub(crate) fn shortened_text(text: &str, room: usize) -> String {
     if text.len() <= room {
         return text.to_owned();
     }

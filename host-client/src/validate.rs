@@ -141,7 +141,10 @@ fn unknown_field(name: &str, known: &[&str]) -> String {
         Some(meant) => format!("{name:?}; did you mean {meant:?}?"),
         None if known.is_empty() => format!("{name:?}; there are none"),
         None => {
-            let some: Vec<_> = known.iter().take(10).copied().collect();
+            // The order of a schema's members is kept or not, as the features of serde_json are.
+            let mut some = known.to_vec();
+            some.sort_unstable();
+            some.truncate(10);
             format!("{name:?}; there are: {}", some.join(", "))
         }
     }

@@ -1,36 +1,30 @@
-//! `execute_code`: one execution as one MCP request; `read_output`: more of its result.
+//! `execute_code`: one execution as one MCP request, and its report as a result of MCP.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use relay_proto::LimitOverrides;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use rmcp::service::RequestContext;
 
 use super::CodeServer;
-use super::arguments::{ExecuteArguments, ReadArguments};
 use super::elicit;
 use super::progress::Progress;
-use super::report::{failed, refused, succeeded};
+use crate::arguments::ExecuteArguments;
 use crate::client::{ExecuteRequest, Outcome};
 use crate::error::Error;
+use crate::output::Attachment;
+use crate::report::{Report, is_image, refused};
 
 /// How long the last progress, or the withdrawal of a question, may hold up the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl CodeServer {
-    pub(super) async fn execute(
-        &self,
-        arguments: ExecuteArguments,
-        context: RequestContext<RoleServer>,
-    ) -> CallToolResult {
-        let ExecuteArguments { code, limits, intent } = arguments;
-        let mut request = ExecuteRequest::new(code);
-        request.limits = match LimitOverrides::try_from(&limits) {
-            Ok(limits) => limits,
-            Err(error) => return refused(format!("INVALID_INPUT: {error}")),
+    pub(super) async fn execute(&self, arguments: ExecuteArguments, context: RequestContext<RoleServer>) -> Report {
+        let (request, intent) = match arguments.into_request() {
+            Ok(request) => request,
+            Err(wrong) => return refused(wrong),
         };
         let (approver, questions) = elicit::approver();
         let running = self.run(request.approver(approver), Progress::new(&context));
@@ -38,36 +32,42 @@ impl CodeServer {
         // the client knows what the question belongs to.
         let running = context.ct.run_until_cancelled(running);
         match beside(running, questions.put_to(context.peer.clone(), intent.clone())).await {
-            Some(Ok(outcome)) => {
-                let (json, output, store) = (outcome.json.clone(), self.output, self.store.clone());
-                let shown = move || output.show(&json, intent.as_deref(), Some(&store));
-                match tokio::task::spawn_blocking(shown).await {
-                    Ok(shown) => succeeded(&outcome, shown),
-                    Err(_) => refused("INTERNAL: the code ran, and its result could not be shown"),
-                }
-            }
-            Some(Err(error)) => failed(&error),
+            Some(outcome) => self.tools.report(outcome, intent).await,
             // Nobody reads it.
             None => refused("CANCELLED: the request was cancelled"),
         }
     }
 
-    pub(super) async fn read(&self, arguments: ReadArguments) -> CallToolResult {
-        let ReadArguments { handle, path, offset, limit } = arguments;
-        let store = self.store.clone();
-        let read = move || store.read(&handle, &path, offset, limit);
-        match tokio::task::spawn_blocking(read).await {
-            Ok(Ok(page)) => CallToolResult::success(vec![ContentBlock::text(page.text)]),
-            Ok(Err(error)) => refused(format!("INVALID_INPUT: {error}")),
-            Err(_) => refused("INTERNAL: the output could not be read"),
-        }
-    }
-
     async fn run(&self, request: ExecuteRequest, progress: Progress) -> Result<Outcome, Error> {
-        let mut execution = self.client().await?.execute(request).await?;
+        let mut execution = self.tools.client().get().await?.execute(request).await?;
         match execution.events() {
             Some(events) => beside(execution, progress.follow(events)).await,
             None => execution.await,
+        }
+    }
+}
+
+impl From<Report> for CallToolResult {
+    fn from(report: Report) -> Self {
+        let texts = [Some(report.text), report.notes].into_iter().flatten().map(ContentBlock::text);
+        let attachments = (1..).zip(report.attachments).map(|(number, attachment)| block(number, attachment));
+        let content = texts.chain(attachments).collect();
+        let mut result = if report.is_error { Self::error(content) } else { Self::success(content) };
+        result.structured_content = report.structured;
+        result
+    }
+}
+
+/// Binary data in the kind of block that clients take it in.
+fn block(number: usize, attachment: Attachment) -> ContentBlock {
+    let is_image = is_image(&attachment);
+    let Attachment { mime, base64, .. } = attachment;
+    match &*mime {
+        _ if is_image => ContentBlock::image(base64, mime),
+        sound if sound.starts_with("audio/") => ContentBlock::audio(base64, mime),
+        _ => {
+            let contents = ResourceContents::blob(base64, format!("attachment:{number}"));
+            ContentBlock::resource(contents.with_mime_type(mime))
         }
     }
 }

@@ -67,7 +67,7 @@ impl WorkspaceSet {
         let path = root.as_ref().to_owned();
         let dir = Dir::open_ambient_dir(&path, ambient_authority());
         let dir = dir.map_err(|error| refuse(&path, error.to_string()))?;
-        Ok(Self { path, root: Root { dir, excluded: GlobSet::empty(), writing: Writing::default() } })
+        Ok(Self { path, root: Root { dir, excluded: GlobSet::empty(), included: None, writing: Writing::default() } })
     }
 
     /// Takes out what the globs fit, with all that is in it: it is neither seen nor written. A glob without a `/` is
@@ -77,6 +77,17 @@ impl WorkspaceSet {
     /// A glob is none.
     pub fn exclude<S: AsRef<str>>(mut self, globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         self.root.excluded = path::paths_or_names(globs).map_err(|error| refuse(&self.path, error.to_string()))?;
+        Ok(self)
+    }
+
+    /// Leaves only the files that the globs fit, with all in folders that they fit: no others are seen or written. The names
+    /// of folders are seen all the same. A glob without a `/` is about a name at any depth. Replaces an earlier call's globs.
+    ///
+    /// # Errors
+    /// A glob is none.
+    pub fn include<S: AsRef<str>>(mut self, globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
+        let included = path::paths_or_names(globs).map_err(|error| refuse(&self.path, error.to_string()))?;
+        self.root.included = Some(included);
         Ok(self)
     }
 
@@ -141,6 +152,11 @@ impl WorkspaceSet {
             None => Ok(mount),
         }
     }
+}
+
+/// A path as the workspace spells it, such as `src/a` for `./src//a`; nothing if it is none.
+pub(crate) fn spelled(path: &str) -> Option<String> {
+    path::RelPath::parse(path).ok().map(|path| path.as_str().to_owned())
 }
 
 fn refuse(path: &Path, reason: String) -> Error {

@@ -16,7 +16,7 @@ async fn lines_are_programs_and_commands() {
         ("const a = 7; console.log('said'); return a", "7\r\n"),
         ("return a", "EVAL_ERROR: ReferenceError: a is not defined"),
         ("return 1 +", "SYNTAX_ERROR: "),
-        (".tools", "workspace.grep: "),
+        (".tools", "workspace.grep("),
         (".what", "There is no .what; .help shows what there is."),
         (".help", ".exit or Ctrl-D ends"),
         ("", "> "),

@@ -35,5 +35,5 @@ async fn a_client_is_told_of_other_tools() {
     raw.send(json!({"id": 2, "method": "tools/list"})).await;
     let listed = raw.answer(2).await;
     let description = listed["result"]["tools"][0]["description"].as_str().unwrap();
-    assert!(description.contains("\nfake.fresh: ") && !description.contains("\nfake.echo: "), "{description}");
+    assert!(description.contains("\nfake.fresh(") && !description.contains("\nfake.echo("), "{description}");
 }

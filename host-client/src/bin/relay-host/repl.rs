@@ -16,7 +16,7 @@ use crate::session::Session;
 
 const HELP: &str = "\
 Each line is a program of its own: an expression, or statements with `return`. A tool is called so:
-  await mcp.call('server.tool', {})
+  await server.tool({})    or    await mcp.call('server.tool', {})
 .tools lists the tools, .help shows this, .exit or Ctrl-D ends. Ctrl-C cancels what runs.";
 /// The most bytes of a list of tools.
 const MAX_TOOLS_TOKENS: usize = 5_000;

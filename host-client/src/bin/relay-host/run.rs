@@ -68,7 +68,7 @@ fn read_at_most(from: impl Read) -> io::Result<String> {
 }
 
 pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
-    let mut request = ExecuteRequest::new(code);
+    let mut request = ExecuteRequest::for_model(code);
     for (name, value) in &args.limit {
         request = request.limit(*name, *value);
     }

@@ -22,7 +22,7 @@ const MAX_NAME: usize = 50;
 /// The tools that were asked for.
 enum Shown {
     /// The one that has this name.
-    One(ToolSpec),
+    One(Box<ToolSpec>),
     Many(Vec<ToolSpec>),
 }
 
@@ -45,13 +45,13 @@ fn find(tools: &Tools, words: &str) -> Shown {
         return Shown::Many(tools.specs());
     }
     if let Some(spec) = tools.spec(words) {
-        return Shown::One(spec);
+        return Shown::One(Box::new(spec));
     }
     let is_of_server = |spec: &ToolSpec| spec.name.strip_prefix(words).is_some_and(|rest| rest.starts_with('.'));
     let of_server: Vec<_> = tools.specs().into_iter().filter(is_of_server).collect();
     match tools.describe(words) {
         _ if !of_server.is_empty() => Shown::Many(of_server),
-        Ok(spec) => Shown::One(spec),
+        Ok(spec) => Shown::One(Box::new(spec)),
         Err(_) => Shown::Many(tools.search(words, FOUND)),
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Root {
     pub(super) dir: Dir,
     /// What is neither seen nor written.
     pub(super) excluded: GlobSet,
+    /// The files that are, with all in folders that it fits; all files where it is absent.
+    pub(super) included: Option<GlobSet>,
     pub(super) writing: Writing,
 }
 
@@ -61,9 +63,20 @@ impl Root {
         !path.is_of_git() && !path.and_parents().any(|path| self.excluded.is_match(path))
     }
 
+    /// Whether a file is a part of the workspace. Folders are, so that one can get to what is in them.
+    pub(super) fn has_file(&self, path: &RelPath) -> bool {
+        let Some(included) = &self.included else { return self.is_visible(path) };
+        self.is_visible(path) && path.and_parents().any(|path| included.is_match(path))
+    }
+
+    /// Refuses a file that is not a part of the workspace.
+    pub(super) fn check_file(&self, path: &RelPath) -> Result<(), Failure> {
+        if self.has_file(path) { Ok(()) } else { Err(Failure::Excluded { path: path.as_str().to_owned() }) }
+    }
+
     /// Refuses what no glob lets one write.
     pub(super) fn check_writable(&self, path: &RelPath) -> Result<(), Failure> {
-        self.check_visible(path)?;
+        self.check_file(path)?;
         if self.writing.writable.is_match(path.as_str()) {
             return Ok(());
         }
@@ -75,7 +88,11 @@ impl Root {
     pub(super) fn find(&self, asked: &RelPath) -> Result<Place, Failure> {
         self.check_visible(asked)?;
         let failed = |error| Failure::io(asked.as_str(), "found", error);
-        let real = self.dir.canonicalize(asked.as_str()).map_err(failed)?;
+        let real = self.dir.canonicalize(asked.as_str()).map_err(|error| match self.check_file(asked) {
+            Ok(()) => failed(error),
+            // What is not a part of the workspace is so whether or not it exists.
+            Err(not_a_part) => not_a_part,
+        })?;
         let Some(real) = real.to_str() else { return Err(Failure::Excluded { path: asked.as_str().to_owned() }) };
         let path = RelPath::parse(real)?;
         self.check_visible(&path)?;
@@ -89,6 +106,9 @@ impl Root {
             return Err(Failure::NotFound { path: path.as_str().to_owned() });
         }
         check_spelling(&spot.folder, &name, &path)?;
+        if !spot.folder.symlink_metadata(&name).is_ok_and(|found| found.is_dir()) {
+            self.check_file(&path)?;
+        }
         Ok(Place { folder: spot.folder, name, path })
     }
 

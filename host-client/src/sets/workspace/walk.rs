@@ -126,7 +126,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let path = path.join(&name);
-            if self.root.is_visible(&path) && (self.with_ignored || !self.is_ignored(&path, kind)) {
+            let is_part = if kind == Kind::Folder { self.root.is_visible(&path) } else { self.root.has_file(&path) };
+            if is_part && (self.with_ignored || !self.is_ignored(&path, kind)) {
                 listed.push((name, kind));
             }
         }

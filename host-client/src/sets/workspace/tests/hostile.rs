@@ -102,6 +102,37 @@ async fn what_is_excluded_is_not_there_by_any_way() {
 }
 
 #[tokio::test]
+async fn what_is_not_included_is_not_there_by_any_way() {
+    let workspace = Workspace::with(|set| {
+        let set = set.include(["src/**", "docs", "*.md"]).unwrap().exclude(["src/keys"]).unwrap();
+        set.writable(["**"]).unwrap().allow_create(true).allow_delete(true)
+    });
+    workspace.write("src/a", "text").write("docs/b/c", "text").write("x/README.md", "text");
+    workspace.write("other/a", SECRET).write("a", SECRET).write("src/keys/k", SECRET);
+    symlink("../other/a", workspace.path("src/link")).unwrap();
+    for path in ["src/a", "docs/b/c", "x/README.md"] {
+        workspace.call("read", json!({"path": path})).await.unwrap();
+    }
+    for path in ["other/a", "a", "src/keys/k", "src/link", "none", "other/none"] {
+        let error = workspace.error("read", json!({"path": path})).await;
+        assert!(error.starts_with("TOOL_DENIED") && error.contains("not a part"), "{path}: {error}");
+    }
+    for path in ["other/new", "new"] {
+        let patch = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
+        assert!(workspace.patch_error(&patch).await.starts_with("TOOL_DENIED"), "{path}");
+    }
+    let delete = "*** Begin Patch\n*** Delete File: a\n*** End Patch";
+    assert!(workspace.patch_error(delete).await.starts_with("TOOL_DENIED"));
+    let found = workspace.call("grep", json!({"pattern": "", "ignored": true})).await.unwrap();
+    assert_eq!(found["files_searched"], json!(3), "{found}");
+    let found = workspace.call("glob", json!({"pattern": "**", "ignored": true})).await.unwrap();
+    assert_eq!(found["paths"], json!(["docs/b/c", "src/a", "x/README.md"]));
+    let root = workspace.call("ls", json!({"ignored": true})).await.unwrap();
+    let names: Vec<_> = root["entries"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+    assert_eq!(names, ["docs", "other", "src", "x"]);
+}
+
+#[tokio::test]
 async fn only_writable_paths_are_written_as_they_are_spelled() {
     let workspace = Workspace::with(|set| set.writable(["src/**", "*.md"]).unwrap());
     workspace.write("src/a", "x\n").write("other/a", "x\n").write("README.md", "x\n").write("d/README.md", "x\n");

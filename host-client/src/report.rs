@@ -2,19 +2,38 @@
 
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Outcome, Usage, Warning};
 use crate::error::{Error, ExecutionError};
 use crate::event::{OutputItem, OutputKind};
-use crate::output::{Attachment, Shown};
+use crate::output::{Attachment, OutputConfig, OutputStore, Shown};
 
 /// The most bytes of output that are shown.
 const MAX_OUTPUT_BYTES: usize = 20_000;
 
+/// What a model reads of one call of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// The value, as itself where it is a text and as JSON otherwise, or what is shown of it; or what went wrong and what to
+    /// do about it.
+    pub text: String,
+    /// What was printed and noticed beside it, if anything.
+    pub notes: Option<String>,
+    /// Images and other binary data of the value, which the text names in this order.
+    pub attachments: Vec<Attachment>,
+    /// Where the text is not all of the value: what `read_output` gives the rest for.
+    pub handle: Option<String>,
+    /// The same as JSON: `result` (or `shown` and `handle`) or `error`, `output`, `warnings`, `usage`. Nothing where nothing
+    /// was run.
+    pub structured: Option<Value>,
+    /// Whether it did not come to its end.
+    pub is_error: bool,
+}
+
 /// The shape of the structured content, whether the code came to its end or not.
-pub(super) fn schema() -> Value {
+#[cfg(feature = "mcp")]
+pub(crate) fn schema() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let count = |description: &str| json!({"type": "integer", "description": description});
     json!({
@@ -53,49 +72,64 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Structured content, and the text and the attachments beside it. What is not shown as a whole is in neither.
-pub(super) fn succeeded(outcome: &Outcome, shown: Shown) -> CallToolResult {
+/// What came of an execution. `intent` says what it was for, and what is not shown as a whole is kept in the store.
+pub(crate) async fn report(
+    outcome: Result<Outcome, Error>,
+    intent: Option<String>,
+    output: OutputConfig,
+    store: &OutputStore,
+) -> Report {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(Error::Execution(error)) => return failed(&error),
+        Err(error) => return refused(format!("the code was not run: {error}")),
+    };
+    let (json, store) = (outcome.json.clone(), store.clone());
+    // A large value takes its time, in which other calls have to go on.
+    let shown = tokio::task::spawn_blocking(move || output.show(&json, intent.as_deref(), Some(&store)));
+    match shown.await {
+        Ok(shown) => succeeded(&outcome, shown),
+        Err(_) => refused("INTERNAL: the code ran, and its result could not be shown"),
+    }
+}
+
+/// What is not shown as a whole is not in the structured content either.
+fn succeeded(outcome: &Outcome, shown: Shown) -> Report {
+    let Shown { text, attachments, is_whole, handle } = shown;
     let mut structured = Map::new();
-    if shown.is_whole && shown.attachments.is_empty() {
+    if is_whole && attachments.is_empty() {
         match outcome.value() {
             Ok(value) => structured.insert("result".into(), value),
-            Err(error) => return executed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
+            Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
         };
     } else {
-        structured.insert("shown".into(), shown.text.clone().into());
-        structured.extend(shown.handle.map(|handle| ("handle".into(), handle.into())));
+        structured.insert("shown".into(), text.clone().into());
+        structured.extend(handle.clone().map(|handle| ("handle".into(), handle.into())));
     }
-    let mut content = content(shown.text, &outcome.output, &outcome.warnings);
-    content.extend((1..).zip(shown.attachments).map(|(number, attachment)| block(number, attachment)));
-    let mut result = CallToolResult::success(content);
-    result.structured_content = Some(with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage));
-    result
+    let notes = notes(&outcome.output, &outcome.warnings);
+    let structured = with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage);
+    Report { text, notes, attachments, handle, structured: Some(structured), is_error: false }
 }
 
-/// Why there is no value.
-pub(super) fn failed(error: &Error) -> CallToolResult {
-    match error {
-        Error::Execution(error) => executed(error),
-        error => refused(format!("the code was not run: {error}")),
-    }
-}
-
-/// Binary data in the kind of block that clients take it in. Models take few kinds of images.
-fn block(number: usize, attachment: Attachment) -> ContentBlock {
-    let Attachment { mime, base64, .. } = attachment;
-    match &*mime {
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" => ContentBlock::image(base64, mime),
-        sound if sound.starts_with("audio/") => ContentBlock::audio(base64, mime),
-        _ => {
-            let contents = ResourceContents::blob(base64, format!("attachment:{number}"));
-            ContentBlock::resource(contents.with_mime_type(mime))
-        }
-    }
+/// Whether it is an image of a kind that models take.
+#[cfg(any(feature = "mcp", feature = "rig"))]
+pub(crate) fn is_image(attachment: &Attachment) -> bool {
+    matches!(&*attachment.mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
 /// What was asked for cannot be done; nothing was run.
-pub(super) fn refused(text: impl Into<String>) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(text)])
+pub(crate) fn refused(text: impl Into<String>) -> Report {
+    Report { is_error: true, ..said(text) }
+}
+
+/// What is a text and no more.
+pub(crate) fn said(text: impl Into<String>) -> Report {
+    Report { text: text.into(), notes: None, attachments: Vec::new(), handle: None, structured: None, is_error: false }
+}
+
+/// What is JSON and no more.
+pub(crate) fn listed(value: Value) -> Report {
+    Report { structured: Some(value.clone()), ..said(value.to_string()) }
 }
 
 fn garbled(error: &Error) -> ExecutionError {
@@ -103,7 +137,7 @@ fn garbled(error: &Error) -> ExecutionError {
 }
 
 /// How an execution failed.
-fn executed(error: &ExecutionError) -> CallToolResult {
+fn failed(error: &ExecutionError) -> Report {
     let fault = json!({
         "code": error.code.as_str(),
         "message": error.message,
@@ -119,9 +153,9 @@ fn executed(error: &ExecutionError) -> CallToolResult {
         fault.retain(|_, value| !value.is_null());
         structured.insert("error".into(), Value::Object(fault));
     }
-    let mut result = CallToolResult::error(content(error.to_string(), &error.output, &error.warnings));
-    result.structured_content = Some(with_notes(structured, &error.output, &error.warnings, &error.usage));
-    result
+    let structured = with_notes(structured, &error.output, &error.warnings, &error.usage);
+    let notes = notes(&error.output, &error.warnings);
+    Report { notes, structured: Some(structured), ..refused(error.to_string()) }
 }
 
 fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warnings: &[Warning], usage: &Usage) -> Value {
@@ -142,21 +176,17 @@ fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warning
     Value::Object(structured)
 }
 
-/// The value or the error; what was printed and noticed comes in a block of its own.
-fn content(text: String, output: &[OutputItem], warnings: &[Warning]) -> Vec<ContentBlock> {
-    let mut content = vec![ContentBlock::text(text)];
+/// What was printed and noticed.
+fn notes(output: &[OutputItem], warnings: &[Warning]) -> Option<String> {
     let mut notes = Vec::new();
     if !output.is_empty() {
         notes.push(format!("Output:\n{}", printed(output).trim_end_matches('\n')));
     }
     notes.extend(warnings.iter().map(|warning| format!("Warning: {}", warning.message)));
-    if !notes.is_empty() {
-        content.push(ContentBlock::text(notes.join("\n")));
-    }
-    content
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
-fn printed(output: &[OutputItem]) -> String {
+pub(crate) fn printed(output: &[OutputItem]) -> String {
     let mut text = String::new();
     for item in output {
         text.push_str(&item.text);

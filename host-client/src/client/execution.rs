@@ -1,0 +1,212 @@
+//! A running execution, and what came of it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::wire::message::Payload;
+use relay_proto::{ErrorCode, ExecutionId, wire};
+use serde::de::DeserializeOwned;
+use tokio::sync::{broadcast, oneshot};
+use tokio::time::Sleep;
+
+use crate::connection::Shared;
+use crate::error::{Error, ExecutionError};
+use crate::event::{Event, EventStream, OutputItem};
+use crate::host::ExecutionContext;
+use crate::ledger::{Ended, Opened};
+
+/// What an execution used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Waiting for a worker.
+    pub queue: Duration,
+    /// From the hand-over to the worker until the end, without waiting for approvals.
+    pub wall: Duration,
+    /// Waiting for approvals.
+    pub approval: Duration,
+    /// CPU time of the worker.
+    pub cpu: Duration,
+    /// Tool calls that were sent.
+    pub tool_calls: u64,
+    /// Bytes of output.
+    pub output_bytes: u64,
+    /// The most memory that was resident in the worker at once, in bytes, shared pages included.
+    pub memory_bytes: u64,
+}
+
+impl From<wire::Usage> for Usage {
+    fn from(usage: wire::Usage) -> Self {
+        Self {
+            queue: Duration::from_micros(usage.queue_us),
+            wall: Duration::from_micros(usage.wall_us),
+            approval: Duration::from_micros(usage.approval_us),
+            cpu: Duration::from_micros(usage.cpu_us),
+            tool_calls: usage.tool_calls,
+            output_bytes: usage.output_bytes,
+            memory_bytes: usage.memory_bytes,
+        }
+    }
+}
+
+/// Something that an author should know, although the code ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// One of [`relay_proto::code::warning`], or what a newer relay sends.
+    pub code: String,
+    /// What was noticed.
+    pub message: String,
+}
+
+impl From<wire::Warning> for Warning {
+    fn from(warning: wire::Warning) -> Self {
+        Self { code: warning.code, message: warning.message }
+    }
+}
+
+/// What came of an execution that succeeded.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The returned value, as UTF-8 JSON.
+    pub json: Bytes,
+    /// What the code printed.
+    pub output: Vec<OutputItem>,
+    /// What was noticed.
+    pub warnings: Vec<Warning>,
+    /// What was used.
+    pub usage: Usage,
+}
+
+impl Outcome {
+    /// The returned value.
+    ///
+    /// # Errors
+    /// It is not a `T`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        Ok(serde_json::from_slice(&self.json)?)
+    }
+
+    /// The returned value, whatever it is.
+    ///
+    /// # Errors
+    /// The relay sent what is no JSON.
+    pub fn value(&self) -> Result<serde_json::Value, Error> {
+        self.parse()
+    }
+}
+
+/// A running execution: a future of its outcome. Dropping it cancels the execution.
+#[derive(Debug)]
+#[must_use = "dropping an execution cancels it"]
+pub struct Execution {
+    context: Arc<ExecutionContext>,
+    shared: Arc<Shared>,
+    events: Option<broadcast::Receiver<Event>>,
+    outcome: oneshot::Receiver<Ended>,
+    deadline: Pin<Box<Sleep>>,
+    /// When it is given up, waiting for approvals not counted.
+    given_up_at: tokio::time::Instant,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Execution {
+    /// From here on, dropping it cancels.
+    pub(super) fn new(shared: Arc<Shared>, opened: Opened, within: Duration) -> Self {
+        Self {
+            shared,
+            events: Some(opened.events),
+            outcome: opened.outcome,
+            deadline: Box::pin(tokio::time::sleep(within)),
+            given_up_at: tokio::time::Instant::now() + within,
+            context: opened.context,
+        }
+    }
+
+    pub(super) fn context(&self) -> &Arc<ExecutionContext> {
+        &self.context
+    }
+
+    /// The id, which is in every event and log of this execution.
+    pub fn id(&self) -> &ExecutionId {
+        &self.context.id
+    }
+
+    /// What happens in it, from the start. It can be taken once.
+    pub fn events(&mut self) -> Option<EventStream> {
+        self.events.take().map(EventStream::new)
+    }
+
+    /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
+    /// printed so far, unless it had ended before. Its tools are no longer waited for.
+    pub fn cancel(&self) {
+        self.give_up(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
+    }
+
+    /// Ends it on our side at once, with this error, and lets the relay know.
+    fn give_up(&self, error: ExecutionError) {
+        if !self.shared.ledger.is_open(&self.context.id) {
+            return;
+        }
+        self.shared.ledger.end(&self.context.id, Err(error));
+        let cancel = Payload::Cancel(wire::Cancel {
+            execution_id: self.context.id.as_str().to_owned(),
+            reason: "the host dropped it".into(),
+            ..wire::Cancel::default()
+        });
+        if let Err(tokio::sync::mpsc::error::TrySendError::Full(cancel)) = self.shared.outbound.try_send(cancel)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let shared = Arc::clone(&self.shared);
+            runtime.spawn(async move { shared.outbound.send(cancel).await });
+        }
+    }
+}
+
+impl Future for Execution {
+    type Output = Result<Outcome, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut ended = Pin::new(&mut self.outcome).poll(cx);
+        while ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
+            // Waiting for people stops the relay's clock, and ours.
+            let (waited, waits) = self.context.asked.clock.waited();
+            let now = tokio::time::Instant::now();
+            let given_up_at = self.given_up_at + waited;
+            if given_up_at > now || waits {
+                self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
+                continue;
+            }
+            self.give_up(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
+            ended = Pin::new(&mut self.outcome).poll(cx);
+        }
+        let ended = ready!(ended);
+        let Ok(Ended { result, output }) = ended else {
+            // The ledger always says how an execution ended; it is gone only with the whole session.
+            let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
+            return Poll::Ready(Err(Box::new(error).into()));
+        };
+        Poll::Ready(match result {
+            Ok(result) => Ok(Outcome {
+                json: if result.data.is_empty() { Bytes::from_static(b"null") } else { result.data },
+                output,
+                warnings: result.warnings.into_iter().map(Into::into).collect(),
+                usage: result.usage.unwrap_or_default().into(),
+            }),
+            Err(error) => Err(Box::new(ExecutionError { output, ..error }).into()),
+        })
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
