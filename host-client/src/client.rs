@@ -14,12 +14,13 @@ use tokio::sync::oneshot;
 
 use crate::approval::Asked;
 use crate::connection::{self, Shared};
+use crate::dispatch::Questions;
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Path};
 use crate::host::{ExecutionContext, Host, new_trace};
 use crate::ledger::Budget;
 use crate::policy::Spending;
-use crate::short_path::{self, OwnCall};
+use crate::short_path::{self, Plan};
 
 pub use execution::{Execution, Outcome, Usage, Warning};
 pub use request::{ExecuteRequest, MODEL_BINDINGS};
@@ -225,14 +226,16 @@ impl Client {
         let request = request.with_offered(self.offered());
         let session = self.granted();
         let (budget, within) = self.budget(&request, &session);
-        let own_call = self.own_call(&request, &budget);
+        let plan = self.plan(&request, &budget, &session);
         let code: Arc<str> = request.code.into();
         let trace = request.trace.unwrap_or_else(new_trace);
         let policy = &self.shared.host.policy;
         let limits = session.limits;
         let (tools, result_bytes) = (budget.tools.clone(), budget.result_bytes);
+        let questions = Questions::of(&request.bindings);
         let context = |id: ExecutionId, events| ExecutionContext {
             tools,
+            questions,
             span: tracing::info_span!(
                 "execute_code",
                 gen_ai.operation.name = "execute_tool",
@@ -259,12 +262,21 @@ impl Client {
         let context = execution.context();
         self.shared.host.record(context, &self.subject, &self.shared.key, &request.limits)?;
         context.tell(Event::CodeReceived { bytes: code.len() });
-        if let Some(call) = own_call {
-            context.tell(Event::PathChosen(Path::Host));
-            context.tell(Event::Started);
-            short_path::start(&self.shared, context, call);
-            return Ok(execution);
-        }
+        let code = match plan {
+            Some(Plan::Call(call)) => {
+                context.tell(Event::PathChosen(Path::Host));
+                context.tell(Event::Started);
+                short_path::start(&self.shared, context, call);
+                return Ok(execution);
+            }
+            Some(Plan::Refused(error)) => {
+                context.tell(Event::PathChosen(Path::Host));
+                self.shared.ledger.end(&context.id, Err(error));
+                return Ok(execution);
+            }
+            Some(Plan::Code(code)) => code,
+            None => code.as_ref().to_owned(),
+        };
         self.shared.ledger.start(&context.id);
         context.tell(Event::PathChosen(Path::Relay));
         let mut limits = request.limits;
@@ -272,7 +284,7 @@ impl Client {
             limits.set(LimitName::ResultBytes, result_bytes);
         }
         let execute = wire::Execute {
-            code: code.as_ref().to_owned(),
+            code,
             execution_id: context.id.as_str().to_owned(),
             limits: limits.to_wire(),
             bindings: request.bindings,
@@ -315,17 +327,14 @@ impl Client {
     }
 
     /// The call that a request is, if it can be made here.
-    fn own_call(&self, request: &ExecuteRequest, budget: &Budget) -> Option<OwnCall> {
-        if !request.short_paths {
-            return None;
-        }
-        let session = self.limits();
+    fn plan(&self, request: &ExecuteRequest, budget: &Budget, session: &Granted) -> Option<Plan> {
         let limit = |name| match name {
             LimitName::ResultBytes => budget.result_bytes,
-            name => granted(&session, &request.limits, name),
+            name => granted(&session.limits, &request.limits, name),
         };
-        let (tools, offered) = (self.shared.host.tools(), self.offered());
-        short_path::find(request, &short_path::Granted { tools, patterns: &budget.tools, offered, limit: &limit })
+        let knows_patterns = self.welcome.features.iter().any(|feature| feature == "granted_tools");
+        let (tools, patterns, offered) = (self.shared.host.tools(), &budget.tools, self.offered());
+        short_path::find(request, &short_path::Granted { tools, patterns, knows_patterns, offered, limit: &limit })
     }
 }
 

@@ -2,6 +2,7 @@
 //! can be left out.
 
 mod approve;
+mod question;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::policy::Decision;
 use crate::registry::{Registered, Tools};
 use crate::tools::CallContext;
 use crate::validate::ValidArguments;
+pub(crate) use question::Questions;
 
 /// The longest text of a failure that is sent, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
@@ -189,22 +191,6 @@ impl Dispatch<'_> {
         self.host.tools.learn(&result.0.registered, &result.0.json);
         let result = check_result(result)?;
         Ok((name, result))
-    }
-
-    /// A question of the code about its tools. It reads nothing but what the code may know.
-    async fn answer(&self, arguments: Value) -> Result<(ToolName, CheckedResult), Failed> {
-        let name = ToolName::try_from(self.message.tool.clone());
-        let name = name.map_err(|error| Failure(ErrorCode::InvalidToolName, error.to_string()))?;
-        let (tools, patterns) = (self.host.tools.clone(), self.call.context.tools.clone());
-        let tool = self.message.tool.clone();
-        // Many tools take a while to describe, and others wait for this thread.
-        let answered = tokio::task::spawn_blocking(move || {
-            let answer = introspect::answer(&tools, &patterns, &tool, &arguments)?;
-            serde_json::to_vec(&answer).map_err(|error| (ErrorCode::Internal, error.to_string()))
-        });
-        let answer = answered.await.map_err(|error| Failure(ErrorCode::Internal, error.to_string()))?;
-        let json = answer.map_err(|(code, message)| Failure(code, message))?;
-        Ok((name, CheckedResult(json.into())))
     }
 
     /// Until the relay gives the call up.

@@ -15,7 +15,7 @@ use tower::{BoxError, Layer, Service};
 use crate::approval::{Approver, Asked, Grants};
 use crate::audit::{Audit, ExecutionStart, Trail};
 use crate::client::Usage;
-use crate::dispatch::{self, Caller};
+use crate::dispatch::{self, Caller, Questions};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Path};
 use crate::executor::{self, ToolRequest, ToolService};
@@ -141,6 +141,7 @@ impl Host {
             trail: OnceLock::new(),
             id,
             tools: ToolPatterns::default(),
+            questions: Questions::default(),
             code: Arc::clone(&code),
             phase: None,
             trace,
@@ -218,6 +219,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
     /// The tools that it may call and be told of.
     pub(crate) tools: ToolPatterns,
+    /// What it may ask about them.
+    pub(crate) questions: Questions,
     /// As it was sent.
     pub(crate) code: Arc<str>,
     pub(crate) phase: Option<Phase>,
@@ -249,6 +252,7 @@ impl ExecutionContext {
         Self {
             id,
             tools: ToolPatterns::default(),
+            questions: Questions::default(),
             code: "".into(),
             phase: None,
             trace: TraceContext::NONE,

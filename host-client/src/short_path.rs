@@ -4,6 +4,7 @@
 //! Whether code is one is decided by its syntax tree. What cannot be told for certain runs in the sandbox.
 
 mod deep;
+mod written;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,16 +14,16 @@ use relay_proto::spelling::sanitize;
 use relay_proto::wire::{self, Usage};
 use relay_proto::{Code, ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, LimitName, ToolName, ToolPatterns};
 use relay_script::{Callee, Shortcut, json, shortcut};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::client::ExecuteRequest;
 use crate::connection::Shared;
 use crate::dispatch::{self, Caller};
 use crate::error::ExecutionError;
 use crate::host::ExecutionContext;
+use crate::introspect;
 use crate::ledger::{LedgerPermit, OWN_CALL};
 use crate::registry::Tools;
+use written::Written;
 
 /// Names of globals that code has when it has server objects; a server with such a name is found under `servers` alone.
 const BOUND: [&str; 14] = [
@@ -42,74 +43,110 @@ const BOUND: [&str; 14] = [
     "undefined",
 ];
 
+/// What a request is, as far as it can be told without a sandbox.
+pub(crate) enum Plan {
+    /// One call, which is made here.
+    Call(OwnCall),
+    /// A call as JSON that has to run where the code runs: this code makes it.
+    Code(String),
+    /// Nothing that can be run.
+    Refused(ExecutionError),
+}
+
 /// One call, as it is known before anything is asked of anybody.
 pub(crate) struct OwnCall {
     /// The full name.
     tool: String,
     arguments: Bytes,
-    /// What the call, and the execution with it, may take.
-    within: Duration,
-    /// Whether that is because the execution may take no longer.
-    by_wall: bool,
+    limits: OwnLimits,
+}
+
+/// What the call, and the execution with it, may use.
+#[derive(Clone, Copy)]
+struct OwnLimits {
+    call_ms: u64,
+    wall_ms: u64,
+    cpu_ms: u64,
+    tool_calls: u64,
+    output_bytes: u64,
+    tool_result_bytes: u64,
     result_bytes: u64,
+}
+
+impl OwnLimits {
+    fn new(limit: impl Fn(LimitName) -> u64) -> Self {
+        Self {
+            call_ms: limit(LimitName::ToolCallMs),
+            wall_ms: limit(LimitName::WallMs),
+            cpu_ms: limit(LimitName::CpuMs),
+            tool_calls: limit(LimitName::ToolCalls),
+            output_bytes: limit(LimitName::OutputBytes),
+            tool_result_bytes: limit(LimitName::ToolResultBytes),
+            result_bytes: limit(LimitName::ResultBytes),
+        }
+    }
+
+    /// How near each limit is, in the relay's words.
+    fn standing(&self, usage: &Usage) -> String {
+        let used = [
+            (LimitName::WallMs, usage.wall_us / 1_000, self.wall_ms),
+            (LimitName::CpuMs, 0, self.cpu_ms),
+            (LimitName::ToolCalls, usage.tool_calls, self.tool_calls),
+            (LimitName::OutputBytes, 0, self.output_bytes),
+        ];
+        let parts = used.map(|(name, used, most)| format!("{name} {used} of {most}"));
+        format!("used: {}", parts.join(", "))
+    }
 }
 
 /// What an execution may use and see, as far as a short path depends on it.
 pub(crate) struct Granted<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) patterns: &'a ToolPatterns,
+    /// Whether the relay says what the token allows: else only it knows.
+    pub(crate) knows_patterns: bool,
     pub(crate) offered: &'a [String],
     pub(crate) limit: &'a dyn Fn(LimitName) -> u64,
 }
 
-/// A tool call as JSON.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written<'a> {
-    tool: String,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
 /// The call that a request is, if it is one that can be made here.
-pub(crate) fn find(request: &ExecuteRequest, granted: &Granted<'_>) -> Option<OwnCall> {
-    let code = request.code.as_str();
-    let fits = code.len() as u64 <= (granted.limit)(LimitName::SourceBytes);
-    if !fits || !request.bindings.iter().all(|name| granted.offered.contains(name)) || !request.local_tools.is_empty() {
+pub(crate) fn find(request: &ExecuteRequest, granted: &Granted<'_>) -> Option<Plan> {
+    let limits = OwnLimits::new(granted.limit);
+    let fits = request.code.len() as u64 <= (granted.limit)(LimitName::SourceBytes);
+    let offered = request.bindings.iter().all(|name| granted.offered.contains(name));
+    let may_run_here = fits
+        && offered
+        && granted.knows_patterns
+        && request.short_paths
+        && request.local_tools.is_empty()
+        && limits.tool_calls > 0;
+    let call = |tool, arguments: Vec<u8>| Plan::Call(OwnCall { tool, arguments: arguments.into(), limits });
+    match written::read(&request.code) {
+        Written::No => {}
+        Written::Unfit(reason) => return Some(Plan::Refused(ExecutionError::new(ErrorCode::InvalidInput, reason))),
+        Written::Call { tool, arguments } => {
+            let is_question = introspect::is_question(&tool) && !has(request, "introspection");
+            return Some(if may_run_here && !is_question {
+                call(tool, arguments)
+            } else {
+                Plan::Code(written::as_code(&tool, &arguments))
+            });
+        }
+    }
+    if !may_run_here {
         return None;
     }
-    let (tool, arguments) = written(code).or_else(|| literal(request, granted))?;
-    let arguments_fit = arguments.len() as u64 <= (granted.limit)(LimitName::ArgumentsBytes);
-    let may_call = (granted.limit)(LimitName::ToolCalls) > 0;
-    let (call_ms, wall_ms) = ((granted.limit)(LimitName::ToolCallMs), (granted.limit)(LimitName::WallMs));
-    (arguments_fit && may_call).then(|| OwnCall {
-        tool,
-        arguments: arguments.into(),
-        within: Duration::from_millis(call_ms.min(wall_ms)),
-        by_wall: wall_ms <= call_ms,
-        result_bytes: (granted.limit)(LimitName::ResultBytes),
-    })
+    let (tool, arguments) = literal(request, granted)?;
+    (arguments.len() as u64 <= (granted.limit)(LimitName::ArgumentsBytes)).then(|| call(tool, arguments))
 }
 
-/// `{"tool": "server.tool", "arguments": {…}}`.
-fn written(code: &str) -> Option<(String, Vec<u8>)> {
-    let code = code.trim();
-    if !code.starts_with('{') || !code.ends_with('}') {
-        return None;
-    }
-    let Written { tool, arguments } = serde_json::from_str(code).ok()?;
-    let arguments = arguments.map_or("{}", RawValue::get);
-    // What is no object at its start is no call.
-    arguments
-        .starts_with('{')
-        .then(|| json::normalize(arguments.as_bytes()))
-        .flatten()
-        .map(|arguments| (tool, arguments))
+fn has(request: &ExecuteRequest, binding: &str) -> bool {
+    request.bindings.iter().any(|name| name == binding)
 }
 
 /// Code whose syntax tree is one call with literal arguments, of a tool that there is.
 fn literal(request: &ExecuteRequest, granted: &Granted<'_>) -> Option<(String, Vec<u8>)> {
-    let has = |binding: &str| request.bindings.iter().any(|name| name == binding);
+    let has = |binding| has(request, binding);
     let call = match shortcut(&request.code)? {
         Shortcut::Interfaces if has("introspection") => return Some(("mcp.interfaces".into(), b"{}".into())),
         Shortcut::ToolInterface(name) if has("introspection") => {
@@ -153,7 +190,7 @@ pub(crate) fn start(shared: &Arc<Shared>, context: &Arc<ExecutionContext>, call:
         id: OWN_CALL.to_string(),
         tool: call.tool.clone(),
         arguments: call.arguments.clone(),
-        remaining_ms: u64::try_from(call.within.as_millis()).unwrap_or(u64::MAX),
+        remaining_ms: call.limits.call_ms.min(call.limits.wall_ms),
         execution_id: context.id.as_str().to_owned(),
         ..wire::ToolCall::default()
     };
@@ -162,7 +199,10 @@ pub(crate) fn start(shared: &Arc<Shared>, context: &Arc<ExecutionContext>, call:
             let running = tokio::spawn(run(Arc::clone(shared), Arc::clone(context), call, permit, message));
             shared.ledger.set_abort(OWN_CALL, &context.id, running.abort_handle());
         }
-        Err((code, error)) => shared.ledger.end(&context.id, Err(thrown(&call.tool, code.into(), &error))),
+        Err((code, error)) => {
+            let error = thrown(&call, code.into(), &error, &Usage::default());
+            shared.ledger.end(&context.id, Err(error));
+        }
     }
 }
 
@@ -186,7 +226,7 @@ async fn run(
         tool_calls: 1,
         ..Usage::default()
     };
-    let ended = match outcome(&call, answer) {
+    let ended = match outcome(&call, answer, &usage) {
         Ok(data) => Ok(wire::Result { data: data.into(), usage: Some(usage), ..wire::Result::default() }),
         Err(error) => Err(ExecutionError { usage: usage.into(), ..error }),
     };
@@ -194,49 +234,67 @@ async fn run(
 }
 
 /// The error that code ends with where it does not catch that of a call.
-fn thrown(tool: &str, code: Code, message: &str) -> ExecutionError {
+fn thrown(call: &OwnCall, code: Code, message: &str, usage: &Usage) -> ExecutionError {
+    let mut error = ExecutionError::new(ErrorCode::EvalError, format!("Error: {message}"));
+    if let Code::Known(known) = &code
+        && let Some((limit, hint)) = known.limit()
+    {
+        error.message = format!("{} ({})", error.message, call.limits.standing(usage));
+        (error.limit, error.hint) = (Some(limit.as_str().to_owned()), Some(hint.into()));
+    }
+    ExecutionError { tool: Some((call.tool.clone(), code)), ..error }
+}
+
+/// The error of an execution that hit a limit of its own.
+fn limit_hit(code: ErrorCode, limit: LimitName, text: &str, hint: &str, standing: &str) -> ExecutionError {
     ExecutionError {
-        tool: Some((tool.to_owned(), code)),
-        ..ExecutionError::new(ErrorCode::EvalError, format!("Error: {message}"))
+        limit: Some(limit.as_str().to_owned()),
+        hint: Some(hint.to_owned()),
+        ..ExecutionError::new(code, format!("{text} ({standing})"))
     }
 }
 
 /// What the sandbox would have made of the answer.
-fn outcome(call: &OwnCall, answer: wire::ToolResult) -> Result<Vec<u8>, ExecutionError> {
-    let tool = &call.tool;
+fn outcome(call: &OwnCall, answer: wire::ToolResult, usage: &Usage) -> Result<Vec<u8>, ExecutionError> {
+    let OwnCall { tool, limits, .. } = call;
     if !answer.success {
         let code = Code::from(answer.code);
-        if call.by_wall && code == ErrorCode::ToolTimeout {
-            let text = format!("the limit wall_ms of {} is used up", call.within.as_millis());
-            let limit = Some(LimitName::WallMs.as_str().to_owned());
-            return Err(ExecutionError { limit, ..ExecutionError::new(ErrorCode::Timeout, text) });
+        if limits.wall_ms <= limits.call_ms && code == ErrorCode::ToolTimeout {
+            let text = format!("the limit wall_ms of {} is used up", limits.wall_ms);
+            let hint = "await independent calls together with Promise.all, or ask for a higher limit";
+            return Err(limit_hit(ErrorCode::Timeout, LimitName::WallMs, &text, hint, &limits.standing(usage)));
         }
-        return Err(thrown(tool, code, &answer.error));
+        return Err(thrown(call, code, &answer.error, usage));
+    }
+    let (bytes, most) = (answer.result.len(), limits.tool_result_bytes);
+    if bytes as u64 > most {
+        let text = format!("the result of {tool} has {bytes} bytes; the limit tool_result_bytes is {most}");
+        return Err(thrown(call, ErrorCode::ToolResultLimit.into(), &text, usage));
     }
     let result = if answer.result.is_empty() { b"null" } else { &answer.result[..] };
-    let data = match json::normalize(result) {
-        Some(data) => data,
-        None if let Some(path) = deep::too_deep(result) => {
-            let most = json::MAX_DEPTH;
-            let text = format!("the result cannot be returned as JSON: at {path}, it nests more than {most} levels");
-            return Err(ExecutionError::new(ErrorCode::NotSerializable, text));
-        }
-        None => {
-            let text = format!("the result of {tool} is not JSON");
-            return Err(thrown(tool, ErrorCode::InvalidResult.into(), &text));
-        }
-    };
-    if data.len() as u64 > call.result_bytes {
-        let (bytes, most) = (at_least(&data, call.result_bytes), call.result_bytes);
+    let too_large = |json: &[u8]| {
+        let (bytes, most) = (at_least(json, limits.result_bytes), limits.result_bytes);
         let text = format!("the result has {bytes} bytes or more; the limit result_bytes is {most}");
         let hint = "return only what is needed: filter, count or summarize in the code";
-        return Err(ExecutionError {
-            limit: Some(LimitName::ResultBytes.as_str().to_owned()),
-            hint: Some(hint.into()),
-            ..ExecutionError::new(ErrorCode::ResultLimit, text)
-        });
+        limit_hit(ErrorCode::ResultLimit, LimitName::ResultBytes, &text, hint, &limits.standing(usage))
+    };
+    match json::normalize(result) {
+        Some(data) if data.len() as u64 > limits.result_bytes => Err(too_large(&data)),
+        Some(data) => Ok(data),
+        None => Err(match deep::too_deep(result) {
+            Some(_) if result.len() as u64 > limits.result_bytes => too_large(result),
+            Some(path) => {
+                let most = json::MAX_DEPTH;
+                let text =
+                    format!("the result cannot be returned as JSON: at {path}, it nests more than {most} levels");
+                ExecutionError::new(ErrorCode::NotSerializable, text)
+            }
+            None => {
+                let text = format!("the result of {tool} is not JSON");
+                thrown(call, ErrorCode::InvalidResult.into(), &text, usage)
+            }
+        }),
     }
-    Ok(data)
 }
 
 /// How long the sandbox would say that a result is which is too long: it looks at the cheapest measure first.

@@ -101,7 +101,7 @@ fn call(id: &str, execution: &str, tool: &str, arguments: &str) -> Payload {
 fn welcome() -> wire::Welcome {
     wire::Welcome {
         protocol_version: 1,
-        features: vec!["renew".into()],
+        features: vec!["granted_tools".into(), "renew".into()],
         bindings: vec!["console".into()],
         limits: [("tool_calls".to_owned(), 5), ("tool_calls_in_flight".to_owned(), 2)].into(),
         ..Default::default()

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::limit::LimitName;
+
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
         /// An error code that this version knows.
@@ -139,6 +141,26 @@ impl From<String> for Code {
             Ok(code) => Self::Known(code),
             Err(UnknownCode) => Self::Unknown(text),
         }
+    }
+}
+
+impl ErrorCode {
+    /// The limit that a failed call hit, where it hit one, and what to do about it.
+    pub fn limit(self) -> Option<(LimitName, &'static str)> {
+        Some(match self {
+            Self::ToolCallLimit => (LimitName::ToolCalls, "call fewer tools, or ask one call for more at once"),
+            Self::ArgumentsLimit => {
+                (LimitName::ArgumentsBytes, "send less in one call: split it, or send what it is made from")
+            }
+            Self::ToolResultLimit => {
+                (LimitName::ToolResultBytes, "ask the tool for less at once: a page, a filter, fewer fields")
+            }
+            Self::ToolTimeout => (LimitName::ToolCallMs, "ask the tool for less at once, or for a higher limit"),
+            Self::ApprovalTimeout => {
+                (LimitName::ApprovalMs, "nobody answered; do without this call, or try again later")
+            }
+            _ => return None,
+        })
     }
 }
 

@@ -44,6 +44,9 @@ pub const BASIC_SERVER: &str = "host";
 /// The server that answers what code asks about its tools, such as `mcp.search`. No other server can have its name.
 pub const INTROSPECTION_SERVER: &str = "mcp";
 
+/// What that server answers.
+pub const INTROSPECTION_TOOLS: [&str; 4] = ["describe", "interface", "interfaces", "search"];
+
 /// The server under which functions stand that run inside the sandbox. No other server can have its name.
 pub const LOCAL_SERVER: &str = "local";
 

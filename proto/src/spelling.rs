@@ -5,7 +5,9 @@ use unicode_ident::{is_xid_continue, is_xid_start};
 /// Words that strict JavaScript takes no variable by, globals of the language itself, which a server must not cover, and names by
 /// which the language calls a method by itself, which a tool must not be.
 const TAKEN: &str = "\
-    __proto__ constructor then toJSON toString valueOf AggregateError arguments Array ArrayBuffer AsyncDisposableStack Atomics await BigInt BigInt64Array \
+    __proto__ constructor then toJSON toString valueOf hasOwnProperty isPrototypeOf propertyIsEnumerable \
+    toLocaleString __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ \
+    AggregateError arguments Array ArrayBuffer AsyncDisposableStack Atomics await BigInt BigInt64Array \
     BigUint64Array Boolean break case catch class console const continue DataView Date debugger decodeURI \
     decodeURIComponent default delete DisposableStack do else encodeURI encodeURIComponent enum Error escape eval \
     EvalError export extends false FinalizationRegistry finally Float16Array Float32Array Float64Array for \

@@ -97,11 +97,6 @@ impl Bindings {
         }
         true
     }
-
-    /// Whether the code is to know which tools there are.
-    pub(crate) fn show_tools(&self) -> bool {
-        self.servers || self.introspection
-    }
 }
 
 /// What comes in while it runs.

@@ -38,7 +38,8 @@ const SESSION_SOURCE_BYTES: usize = 32 << 20;
 const MAX_FAILURE_BYTES: usize = 8 << 10;
 
 /// What `welcome` offers.
-const FEATURES: [&str; 6] = ["call_state", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
+const FEATURES: [&str; 7] =
+    ["call_state", "granted_tools", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
 
 /// The peer did what the session's state does not allow: the session is over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

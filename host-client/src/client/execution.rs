@@ -155,7 +155,11 @@ impl Execution {
         if !self.shared.ledger.is_open(&self.context.id) {
             return;
         }
+        let is_relays = self.shared.ledger.is_relays(&self.context.id);
         self.shared.ledger.end(&self.context.id, Err(error));
+        if !is_relays {
+            return;
+        }
         let cancel = Payload::Cancel(wire::Cancel {
             execution_id: self.context.id.as_str().to_owned(),
             reason: "the host dropped it".into(),

@@ -420,10 +420,17 @@ impl Run {
         format!("used: {}", parts.join(", "))
     }
 
-    pub(super) fn outcome(self, ended: Ended) -> (Outcome, Worker) {
+    pub(super) fn outcome(mut self, ended: Ended) -> (Outcome, Worker) {
+        // What ran in the worker only the worker can count.
+        let counted =
+            |here: u64, limits: &Limits, local: u64| here.saturating_add(local).min(limits.get(LimitName::ToolCalls));
         let (result, warnings, memory_bytes) = match ended {
-            Ended::Done(done) => (self.checked_result(done.result), done.warnings, done.memory_bytes),
+            Ended::Done(done) => {
+                self.tool_calls = counted(self.tool_calls, &self.limits, done.local_calls);
+                (self.checked_result(done.result), done.warnings, done.memory_bytes)
+            }
             Ended::Failed(mut failed) => {
+                self.tool_calls = counted(self.tool_calls, &self.limits, failed.local_calls);
                 let warnings = std::mem::take(&mut failed.warnings);
                 let memory_bytes = failed.memory_bytes;
                 (Err(self.reported_error(failed)), warnings, memory_bytes)

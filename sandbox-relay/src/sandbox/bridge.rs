@@ -112,6 +112,11 @@ pub(super) fn begin(port: Port, limits: BridgeLimits) {
     BRIDGE.set(Some(bridge));
 }
 
+/// How many calls were made of functions that run here.
+pub(super) fn local_calls() -> u64 {
+    BRIDGE.with(|bridge| bridge.try_borrow().map_or(0, |bridge| bridge.as_ref().map_or(0, |it| it.local_calls)))
+}
+
 /// Writes the last report. Works in the middle of anything, a garbage collection included.
 pub(super) fn finish(report: Report) {
     BRIDGE.with(|bridge| {
@@ -155,6 +160,9 @@ fn begin_call<'s>(
     tool: String,
     arguments: v8::Local<'s, v8::Value>,
 ) -> Result<(), v8::Local<'s, v8::Value>> {
+    if let Some(message) = local::unknown(&tool) {
+        return Err(tool_error(scope, ErrorCode::UnknownTool.as_str(), &message, &tool));
+    }
     let arguments = arguments_json(scope, &tool, arguments)?;
     check_count(scope, &tool)?;
     let call = OpenCall { resolver: v8::Global::new(scope, resolver), tool };
@@ -496,7 +504,8 @@ pub(super) fn leftovers<'s>(
     let mut warnings = Vec::new();
     let (mut names, rejections) = with(|bridge| {
         let open = bridge.open.values().map(|call| call.tool.clone());
-        let names: Vec<_> = open.chain(bridge.waiting.iter().map(|it| it.call.tool.clone())).collect();
+        let waiting = bridge.waiting.iter().map(|it| it.call.tool.clone());
+        let names: Vec<_> = open.chain(waiting).chain(local::open()).collect();
         (names, std::mem::take(&mut bridge.rejections))
     });
     if !names.is_empty() {

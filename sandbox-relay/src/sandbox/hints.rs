@@ -1,15 +1,21 @@
 //! What to do about an error, where that can be told: for whoever wrote the code, most often a model.
 
+use std::cell::{Cell, RefCell};
+
 use relay_proto::spelling::{nearest, sanitize};
 use relay_script::{References, Undeclared};
 
+use super::channel::message;
 use super::servers;
 
 /// The most bytes of an error's text that are looked at, and of a name in it.
 const MAX_TEXT_BYTES: usize = 1_000;
 const MAX_NAME_BYTES: usize = 100;
-/// How many tools a hint names.
+/// The most bytes of code that are looked at.
+const MAX_SOURCE_BYTES: usize = 64 << 10;
+/// How many tools, and how many servers, a hint names.
 const MAX_NAMED: usize = 3;
+const MAX_SERVERS: usize = 20;
 
 const HOW_TO_CALL: &str = "await mcp.call(\"server.tool\", args)";
 
@@ -22,9 +28,33 @@ pub(super) struct Has {
     pub(super) introspection: bool,
 }
 
+thread_local! {
+    static HAS: Cell<Has> = const { Cell::new(Has { console: false, timers: false, servers: false, introspection: false }) };
+    /// The code, as far as it is looked at.
+    static SOURCE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Notes what the execution has.
+pub(super) fn set_bindings(start: &message::Start) {
+    let message::Start { console, timers, servers, introspection, .. } = *start;
+    HAS.set(Has { console, timers, servers, introspection });
+}
+
+/// Notes the code.
+pub(super) fn begin(source: &str) {
+    SOURCE.set(source[..source.floor_char_boundary(MAX_SOURCE_BYTES)].to_owned());
+}
+
 /// What to do about an uncaught error with this text; nothing where nobody knows.
-pub(super) fn of_error(text: &str, has: Has) -> Option<String> {
+pub(super) fn of_error(text: &str) -> Option<String> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+    let has = HAS.get();
+    if text.contains("is not iterable") && SOURCE.with_borrow(|source| calls_a_server(source)) {
+        return Some("a tool call gives a Promise: write await before it".into());
+    }
+    if let Some(member) = between(text, "Cannot read properties of undefined (reading '", "')") {
+        return SOURCE.with_borrow(|source| of_missing_server(source, member));
+    }
     if text.contains("Code generation from strings disallowed") {
         return Some("a text is never run as code here, by eval, Function or a timer: write the code itself".into());
     }
@@ -35,12 +65,71 @@ pub(super) fn of_error(text: &str, has: Has) -> Option<String> {
         });
     }
     if let Some(name) = between(text, "ReferenceError: ", " is not defined") {
-        return of_name(name, has);
+        return of_name(name, has).or_else(|| SOURCE.with_borrow(|source| of_unknown_server(name, source)));
     }
-    if let Some(path) = between(text, "TypeError: ", " is not a function") {
-        return of_call(path);
+    let path = text.strip_suffix(" is not a function")?.strip_prefix("TypeError: ")?;
+    of_call(path)
+}
+
+/// Whether the code calls something as `server.tool(…)`.
+fn calls_a_server(source: &str) -> bool {
+    servers::tools(|tools| tools.keys().any(|server| source.contains(&format!("{}.", sanitize(server)))))
+        || source.contains("mcp.call(")
+}
+
+/// A name that is nothing, with a member that is called: perhaps a server that is not connected.
+fn of_unknown_server(name: &str, source: &str) -> Option<String> {
+    let has_member = members_of(source, name).next().is_some();
+    has_member.then(|| format!("if {name} is to be a server, it is not connected; {}", connected()))
+}
+
+/// `servers.exaa.search`, `globalThis.exaa.search`, `mcp.exa.search`: what stands before the member is not there.
+fn of_missing_server(source: &str, member: &str) -> Option<String> {
+    for base in ["mcp", "servers", "globalThis"] {
+        for name in members_of(source, base) {
+            if !members_of(source, name).any(|it| it == member) {
+                continue;
+            }
+            let known = servers::tools(|tools| {
+                let spelled: Vec<_> = tools.keys().map(|server| sanitize(server)).collect();
+                if spelled.iter().any(|server| server == name) {
+                    return Some(true);
+                }
+                nearest(name, spelled.iter().map(String::as_str)).map(|_| false)
+            });
+            return Some(match (base, known) {
+                ("mcp", Some(true)) => format!("mcp has no {name}: write {}", written(name, member, HAS.get())),
+                ("mcp", _) => format!("mcp has no {name}; {}", connected()),
+                _ => format!("there is no server {name}; {}", connected()),
+            });
+        }
     }
     None
+}
+
+/// Which servers there are, in words.
+fn connected() -> String {
+    servers::tools(|tools| {
+        if tools.is_empty() {
+            return "there are no servers".into();
+        }
+        let named: Vec<_> = tools.keys().take(MAX_SERVERS).map(|server| sanitize(server)).collect();
+        let more = if tools.len() > MAX_SERVERS { ", …" } else { "" };
+        format!("there are: {}{more}", named.join(", "))
+    })
+}
+
+/// The members that a text reads of a name, as `name.member`.
+fn members_of<'t>(source: &'t str, name: &str) -> impl Iterator<Item = &'t str> + use<'t> {
+    let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
+    let before = name.to_owned();
+    source.match_indices('.').filter_map(move |(at, _)| {
+        let rest = source.get(..at)?.strip_suffix(before.as_str())?;
+        let stands_alone = !rest.chars().next_back().is_some_and(is_part);
+        let member = source.get(at + 1..)?;
+        let member = &member[..member.find(|it| !is_part(it)).unwrap_or(member.len())];
+        (stands_alone && !member.is_empty()).then_some(member)
+    })
 }
 
 /// Whether code may catch an error and go on.
@@ -50,19 +139,43 @@ pub(super) fn may_catch(source: &str) -> bool {
         .any(|word| memchr::memmem::find(source.as_bytes(), word.as_bytes()).is_some())
 }
 
-/// What to do about names that are not there, of code that went on without them.
-pub(super) fn caught(references: &References, mut is_there: impl FnMut(&str) -> bool, has: Has) -> Vec<String> {
-    let mut hints = Vec::new();
+/// What to do about what does not work, of code that went on without it.
+pub(super) fn caught(references: &References, source: &str, mut is_there: impl FnMut(&str) -> bool) -> Vec<String> {
+    let has = HAS.get();
+    let mut hints = of_members(source);
+    for word in ["eval(", "Function("] {
+        if source.contains(word) {
+            hints.push(format!("{word}…) fails here: a text is never run as code; write the code itself"));
+        }
+    }
+    hints.truncate(MAX_NAMED);
     for Undeclared { name, line, in_typeof, .. } in &references.undeclared {
         // Who asks by typeof first knows what to do without.
         if *in_typeof || hints.len() == MAX_NAMED || is_there(name) {
             continue;
         }
         if let Some(hint) = of_name(name, has) {
-            hints.push(format!("{name} is not defined (line {line}), and the code went on: {hint}"));
+            hints.push(format!("{name} is not defined: line {line} fails where it runs; {hint}"));
         }
     }
     hints
+}
+
+/// Calls of tools that a server does not have.
+fn of_members(source: &str) -> Vec<String> {
+    let servers: Vec<_> = servers::tools(|tools| tools.keys().map(|server| sanitize(server)).collect());
+    let missing = |server: &String| {
+        let has = |member: &str| {
+            servers::tools(|tools| {
+                let own = tools.iter().filter(|(name, _)| sanitize(name) == *server);
+                own.flat_map(|(_, tools)| tools).any(|tool| *tool == member || sanitize(tool) == member)
+            })
+        };
+        let member = members_of(source, server)
+            .find(|member| !has(member) && source.contains(&format!("{server}.{member}(")))?;
+        of_call(&format!("{server}.{member}"))
+    };
+    if HAS.get().servers { servers.iter().filter_map(missing).take(MAX_NAMED).collect() } else { Vec::new() }
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -160,6 +273,12 @@ fn of_call(path: &str) -> Option<String> {
         let (server, tools) = tools.iter().find(|(name, _)| **name == server || sanitize(name) == server)?;
         let spelled: Vec<_> = tools.iter().map(|tool| sanitize(tool)).collect();
         let server = sanitize(server);
+        if spelled.iter().any(|it| it == tool) {
+            let hidden = format!(
+                "{server}.{tool} is a tool, but here {server} is something else: another thing of that name hides it"
+            );
+            return Some(hidden);
+        }
         Some(match nearest(tool, spelled.iter().map(String::as_str)) {
             Some(meant) => format!("the server {server} has no tool {tool}; did you mean {server}.{meant}({{…}})?"),
             None => {

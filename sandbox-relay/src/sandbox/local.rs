@@ -6,7 +6,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use relay_proto::ErrorCode;
+use relay_proto::spelling::nearest;
+use relay_proto::{ErrorCode, LOCAL_SERVER};
 
 use super::bridge::{OpenCall, tool_error};
 use super::inspect;
@@ -40,6 +41,24 @@ pub(super) fn add(tool: String, function: v8::Global<v8::Function>) {
 /// Whether a tool runs here.
 pub(super) fn is_one(tool: &str) -> bool {
     LOCAL.with_borrow(|local| local.functions.contains_key(tool))
+}
+
+/// Why there is no local tool of this name, where there are others and it looks like one.
+pub(super) fn unknown(tool: &str) -> Option<String> {
+    let own = tool.strip_prefix(LOCAL_SERVER)?.strip_prefix('.')?;
+    LOCAL.with_borrow(|local| {
+        if local.functions.is_empty() || local.functions.contains_key(tool) {
+            return None;
+        }
+        let known = local.functions.keys().filter_map(|name| name.split_once('.')).map(|(_, own)| own);
+        let meant = nearest(own, known).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        Some(format!("there is no local tool {own:?}{meant}"))
+    })
+}
+
+/// The tools whose functions have not come to their end.
+pub(super) fn open() -> Vec<String> {
+    LOCAL.with_borrow(|local| local.open.values().map(|call| call.tool.clone()).collect())
 }
 
 /// Runs the function of a tool. Its promise is settled when the function's is.

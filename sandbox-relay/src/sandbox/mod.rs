@@ -5,7 +5,7 @@
 //! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
 //! - [`process`]: the entry points of those processes
 //! - [`channel`]: the frames on the socket between relay and worker
-//! - `worker`: the life of a worker: lock, read the script, find its form (the crate `relay-script`), run it, report
+//! - `worker`: the life of a worker: lock, read the script, report; `program`: its form (the crate `relay-script`), running it
 //! - `jail`: the lock; [`self_test`]: whether it holds here
 //! - `isolate`: V8 made ready ahead
 //! - `globals`: what JavaScript may see: `console` and its `table`, `timers`, `servers`, `introspection`, `storage`, and the
@@ -29,6 +29,7 @@ mod local;
 mod make;
 pub(crate) mod pool;
 pub(crate) mod process;
+mod program;
 mod random;
 pub(crate) mod self_test;
 mod servers;

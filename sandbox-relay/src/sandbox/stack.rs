@@ -2,7 +2,7 @@
 //! gets to see how it is made.
 
 use super::inspect;
-use super::worker::SCRIPT_NAME;
+use super::program::SCRIPT_NAME;
 
 /// The most frames of one stack, and the most bytes of its text.
 const MAX_FRAMES: u32 = 50;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use relay_proto::spelling::nearest;
-use relay_proto::{ErrorCode, ToolName, wire};
+use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, ToolName, wire};
 
 use super::Violation;
 use crate::execution::CallFailure;
@@ -19,6 +19,8 @@ pub(super) struct AnnouncedTools {
 impl AnnouncedTools {
     /// How many servers an error names.
     const NAMED: usize = 20;
+    /// How many names are looked at for what was probably meant.
+    const COMPARED: usize = 500;
 
     /// # Errors
     /// One has no name that could be called.
@@ -27,6 +29,9 @@ impl AnnouncedTools {
         for tool in announced {
             let name =
                 ToolName::try_from(tool.name).map_err(|error| Violation(format!("a tool was announced: {error}")))?;
+            if [INTROSPECTION_SERVER, LOCAL_SERVER].contains(&name.server()) {
+                return Err(Violation(format!("a tool was announced under the reserved server {:?}", name.server())));
+            }
             by_server.entry(name.server().to_owned()).or_default().insert(name);
         }
         let mut servers: Vec<_> = by_server.keys().map(String::as_str).collect();
@@ -36,7 +41,7 @@ impl AnnouncedTools {
         Ok(Self { by_server, servers })
     }
 
-    /// The full names of those that are allowed, sorted.
+    /// Some full names of those that are allowed, sorted.
     pub(super) fn names(&self, is_allowed: impl Fn(&ToolName) -> bool) -> Vec<String> {
         let all = self.by_server.values().flatten().filter(|tool| is_allowed(tool));
         let mut names: Vec<_> = all.map(|tool| tool.as_str().to_owned()).collect();
@@ -60,14 +65,16 @@ impl AnnouncedTools {
         match self.by_server.get(tool.server()) {
             None => {
                 let others = if is_free { format!("; there are: {}", self.servers) } else { String::new() };
-                let allowed = |tools: &HashSet<ToolName>| suggests && tools.iter().any(&is_allowed);
-                let known =
-                    self.by_server.iter().filter(|(_, tools)| allowed(tools)).map(|(server, _)| server.as_str());
+                let some = if suggests { Self::COMPARED } else { 0 };
+                let allowed = |tools: &HashSet<ToolName>| tools.iter().take(Self::NAMED).any(&is_allowed);
+                let known = self.by_server.iter().take(some / Self::NAMED).filter(|(_, tools)| allowed(tools));
+                let known = known.map(|(server, _)| server.as_str());
                 let meant = meant(tool.server(), known);
                 fail(ErrorCode::UnknownServer, format!("there is no server {:?}{others}{meant}", tool.server()))
             }
             Some(names) if !is_allowed(tool) || !names.contains(tool) => {
-                let known = names.iter().filter(|tool| suggests && is_allowed(tool)).map(ToolName::tool);
+                let some = if suggests { Self::COMPARED } else { 0 };
+                let known = names.iter().take(some).filter(|tool| is_allowed(tool)).map(ToolName::tool);
                 let meant = meant(tool.tool(), known);
                 let message = format!("the server {:?} has no tool {:?}{meant}", tool.server(), tool.tool());
                 fail(ErrorCode::UnknownTool, message)

@@ -10,6 +10,8 @@ use crate::execution::{Bindings, ExecutionRequest};
 /// How many patterns an execution's tools are given by, and the most bytes of one.
 const MAX_PATTERNS: usize = 256;
 const MAX_PATTERN_BYTES: usize = 256;
+/// How many of them may have a star before their end: such a one is searched for in every name.
+const MAX_SEARCHES: usize = 16;
 /// How many functions a host may send along.
 const MAX_LOCAL_TOOLS: usize = 64;
 /// The times that JavaScript has, in ms since 1970, before and after.
@@ -23,6 +25,10 @@ pub(super) fn only(execute: &wire::Execute) -> Result<ToolPatterns, String> {
     let patterns = &execute.remote_tools;
     if patterns.len() > MAX_PATTERNS || patterns.iter().any(|it| it.len() > MAX_PATTERN_BYTES) {
         return Err(format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one"));
+    }
+    let searches = patterns.iter().filter(|it| it.find('*').is_some_and(|at| at + 1 < it.len())).count();
+    if searches > MAX_SEARCHES {
+        return Err(format!("remote_tools has more than {MAX_SEARCHES} patterns with a star before their end"));
     }
     Ok(ToolPatterns::new((!patterns.is_empty()).then(|| patterns.clone())))
 }

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    BASIC_SERVER, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, ToolName, ToolPatterns, TraceContext, wire,
+    BASIC_SERVER, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, INTROSPECTION_TOOLS, ToolName, ToolPatterns,
+    TraceContext, wire,
 };
 
 /// Waits for its turn, runs, and answers.
@@ -53,7 +54,7 @@ pub(super) async fn run_execution(
         Ok((worker, permit)) => {
             // From here on the worker holds the source.
             drop(held);
-            sink.complete(&mut request);
+            sink.complete(&mut request).await;
             let _fair = shared.app.fairness.enter(&shared.subject, &worker);
             let (outcome, worker) = execution::run(worker, request, control, &mut sink).await;
             (outcome, Some((worker, permit)))
@@ -98,9 +99,16 @@ pub(super) const SUGGESTIONS: u8 = 8;
 
 impl SessionSink {
     /// Adds what the session knows, as it is when the code begins.
-    fn complete(&self, request: &mut ExecutionRequest) {
-        if request.bindings.show_tools() {
-            request.tools = self.shared.tools().names(|tool| self.is_allowed(tool));
+    async fn complete(&self, request: &mut ExecutionRequest) {
+        if !self.basic {
+            let (tools, grant, only) = (self.shared.tools(), Arc::clone(&self.grant), self.only.clone());
+            let names = move || tools.names(|tool| grant.tools.allow(tool) && only.allow(tool));
+            request.tools = if self.only.are_all() && self.grant.tools.are_all() {
+                names()
+            } else {
+                // Many names against many patterns take a while, and others wait for this thread.
+                tokio::task::spawn_blocking(names).await.unwrap_or_default()
+            };
         }
         if request.bindings.store {
             let copy = |(key, json): (&String, &Bytes)| (key.clone(), json.clone());
@@ -175,7 +183,7 @@ impl EventSink for SessionSink {
                 (true, true) => Ok(()),
             };
         }
-        if self.introspects && tool.server() == INTROSPECTION_SERVER {
+        if self.introspects && tool.server() == INTROSPECTION_SERVER && INTROSPECTION_TOOLS.contains(&tool.tool()) {
             return Ok(());
         }
         let is_free = self.grant.tools.are_all() && self.only.are_all();

@@ -45,6 +45,7 @@ fn tools() -> Tools {
     add("Math.max", |_, _| Ok("\"a tool\"".into()));
     add("two-a.x", |_, _| Ok("1".into()));
     add("two_a.x", |_, _| Ok("2".into()));
+    add("hasOwnProperty.search", |_, _| Ok("\"odd\"".into()));
     add("odd.fail", |_, _| Err(host_client::ToolError::new("it did not work: \"é\"")));
     add("odd.result", |arguments, _| {
         let index = arguments.get("i").and_then(Value::as_u64).unwrap_or_default();
@@ -314,13 +315,36 @@ async fn a_call_as_json_is_dispatched_at_once() {
         assert_eq!((path, error.as_str()), (Path::Host, "EVAL_ERROR"), "{code}");
         assert!(message.starts_with(expected), "{code}: {message}");
     }
-    // What is another object is what JavaScript makes of it.
+    // Where it has to be made in the sandbox it is the same call.
     for code in [
+        r#"{"tool":"exa.search","arguments":{"query":"é", "__proto__": {"a": 1}}}"#,
         r#"{"tool":"exa.search","arguments":[1]}"#,
-        r#"{"tool":5}"#,
-        r#"{"tool":"exa.search","arguments":{},"more":1}"#,
-        r#"{tool:"exa.search"}"#,
+        "```json\n{\"tool\": \"exa.web-search\"}\n```",
+        r#"{"tool":"odd.fail","arguments":null}"#,
     ] {
+        let (path, _) = both(&fixture, request(code)).await;
+        assert_eq!(path, Path::Host, "{code}");
+    }
+    let local = request(r#"{"tool":"local.f","arguments":{"n":2}}"#).local_tool("f", "({n}) => n * 2");
+    let (path, seen) = run(&fixture, local).await;
+    assert_eq!((path, json_of(&seen)), (Path::Relay, json!(4)));
+    let question = r#"{"tool":"mcp.search","arguments":{"query":"search","limit":1}}"#;
+    let (path, seen) = both(&fixture, request(question)).await;
+    assert_eq!((path, json_of(&seen)[0]["name"].clone()), (Path::Host, json!("exa.search")));
+    let (path, seen) = both(&fixture, ExecuteRequest::new(question)).await;
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Relay, "UNKNOWN_SERVER"));
+    // What is meant as a call and is none is not its own answer.
+    for (code, expected) in [
+        (r#"{"tool":"exa.search","args":{}}"#, "unknown field `args`"),
+        (r#"{"tool":"exa.search","arguments":{},"id":7}"#, "unknown field `id`"),
+    ] {
+        let (path, seen) = run(&fixture, request(code)).await;
+        let SeenError { code: error, message, .. } = seen.error.unwrap();
+        assert_eq!((path, error.as_str()), (Path::Host, "INVALID_INPUT"), "{code}");
+        assert!(message.contains(expected), "{code}: {message}");
+    }
+    // What names no tool is what JavaScript makes of it.
+    for code in [r#"{"tool":5}"#, r#"{tool:"exa.search"}"#, r#"{"name":"exa.search"}"#] {
         let (path, seen) = both(&fixture, request(code)).await;
         assert_eq!(path, Path::Relay, "{code}");
         assert!(seen.json.is_some(), "{seen:?}");
@@ -344,15 +368,26 @@ async fn tokens_patterns_and_limits_hold_on_the_short_path() {
     assert_eq!(outcome.value().unwrap(), json!(["my-backend"]));
     let outcome = within(client.run(request("return __interfaces"))).await.unwrap();
     assert_eq!(outcome.value().unwrap().as_object().unwrap().keys().collect::<Vec<_>>(), ["my-backend"]);
-    for limits in [
-        [(LimitName::ArgumentsBytes, 4), (LimitName::ToolCalls, 5)],
-        [(LimitName::SourceBytes, 10), (LimitName::ToolCalls, 5)],
+    for (code, limit, value, expected) in [
+        ("return exa.search({a: 'long'})", LimitName::ArgumentsBytes, 4, "ARGUMENTS_LIMIT"),
+        ("return exa.search({a: 'long'})", LimitName::SourceBytes, 10, "INVALID_INPUT"),
+        ("return odd.large({bytes: 2000})", LimitName::ToolResultBytes, 1_000, "TOOL_RESULT_LIMIT"),
+        ("return __interfaces", LimitName::ToolResultBytes, 100, "TOOL_RESULT_LIMIT"),
+        (r#"{"tool":"exa.search","arguments":{"a":"long"}}"#, LimitName::ArgumentsBytes, 4, "ARGUMENTS_LIMIT"),
     ] {
-        let request = limits
-            .into_iter()
-            .fold(request("return exa.search({a: 'long'})"), |it, (name, value)| it.limit(name, value));
-        let (path, seen) = both(&fixture, request).await;
-        assert!(path == Path::Relay && seen.error.is_some(), "{seen:?}");
+        let (_, seen) = run(&fixture, request(code).limit(limit, value)).await;
+        let error = seen.error.unwrap();
+        let code_of = error.tool.map_or(error.code, |(_, code)| code);
+        assert_eq!(
+            (code_of.as_str(), error.limit.as_deref()),
+            (expected, Some(limit.as_str()).filter(|_| expected != "INVALID_INPUT")),
+            "{code}"
+        );
+        assert!(error.hint.is_some() || expected == "INVALID_INPUT", "{code}");
+        // What is read as a variable fails at its place; that is all that the short path does not know.
+        if !code.starts_with('{') && code != "return __interfaces" {
+            both(&fixture, request(code).limit(limit, value)).await;
+        }
     }
 }
 
@@ -444,7 +479,7 @@ fn program() -> impl Strategy<Value = String> {
         2 => prop_oneof![
             Just("exa?.search("), Just("exa.search?.("), Just("new exa.search("), Just("Math.max("), Just("console.log("), Just("servers.Math.max("), Just("exa.nothing("),
             Just("two_a.x("), Just("nothing.x("), Just("mcp.call("), Just("mcp.call('mcp.search', "), Just("mcp.search("), Just("exa.search.call(null, "), Just("(0, exa.search)("),
-            Just("exa.constructor("), Just("exa.toString("), Just("toString("), Just("exa.search`x`, ("),
+            Just("exa.constructor("), Just("exa.toString("), Just("toString("), Just("hasOwnProperty.search("), Just("_hasOwnProperty.search("), Just("exa.search`x`, ("),
         ],
     ];
     let call = (callee, prop::collection::vec(literal(), 0..3))

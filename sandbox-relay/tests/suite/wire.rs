@@ -171,7 +171,8 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!((welcome.protocol_version, welcome.executions), (1, 8));
     assert_eq!(welcome.limits["wall_ms"], 120_000);
     assert_eq!(welcome.bindings, ["console", "timers", "io", "servers", "introspection", "store"]);
-    let features = ["call_state", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
+    let features =
+        ["call_state", "granted_tools", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
     assert_eq!(welcome.features, features, "what the relay does not do yet is not offered");
     let execute = wire::Execute {
         code: "console.log('x'); return await mcp.call('a.c.d')".into(),

@@ -99,6 +99,19 @@ async fn an_error_keeps_its_words_and_gets_a_hint() {
         assert_eq!((error.message.as_str(), error.hint.as_deref()), (message, Some(hint)), "{code}");
         assert_eq!(error.line, Some(1), "{code}");
     }
+    for (code, hint) in [
+        ("return jira.list({})", "if jira is to be a server, it is not connected; there are: exa, github, my_backend"),
+        ("return servers.exaa.search({})", "there is no server exaa; there are: exa, github, my_backend"),
+        ("return globalThis.jira.search({})", "there is no server jira; there are: exa, github, my_backend"),
+        ("return mcp.exa.web_search({})", "mcp has no exa: write exa.web_search({…})"),
+        ("for (const x of exa.web_search({})) {}", "a tool call gives a Promise: write await before it"),
+        (
+            "async function exa() { return await exa.web_search({}) }",
+            "exa.web_search is a tool, but here exa is something else: another thing of that name hides it",
+        ),
+    ] {
+        assert_eq!(error(&fixture, code).await.hint.as_deref(), Some(hint), "{code}");
+    }
     for code in ["throw new Error('own')", "return other", "null.x", "return Object.nothing()"] {
         assert_eq!(error(&fixture, code).await.hint, None, "{code}");
     }
@@ -168,14 +181,26 @@ async fn what_was_caught_is_hinted_at_and_what_was_asked_for_first_is_not() {
         outcome.warnings.into_iter().inspect(|it| assert_eq!(it.code, "HINT")).map(|it| it.message).collect::<Vec<_>>()
     };
     let caught = "try {\n  return await fetch('http://x') } catch (e) { return e.message }";
-    let expected = "fetch is not defined (line 2), and the code went on: there is no network here; look for a tool that gets it: \
+    let expected = "fetch is not defined: line 2 fails where it runs; there is no network here; look for a tool that gets it: \
         await mcp.call(\"server.tool\", args)";
     assert_eq!(hints(caught).await, [expected]);
     let bare = "return web_search({}).catch(() => 1)";
     assert!(fixture.run_request(request(bare)).await.is_err());
     let bare = "const all = await Promise.allSettled([(async () => web_search({}))()]); return all[0].status";
-    let expected = "web_search is not defined (line 1), and the code went on: web_search is a tool of a server: write exa.web_search({…})";
+    let expected = "web_search is not defined: line 1 fails where it runs; web_search is a tool of a server: write exa.web_search({…})";
     assert_eq!(hints(bare).await, [expected]);
+    for (code, hint) in [
+        (
+            "try { return await exa.web_serch({}) } catch (e) { return e.message }",
+            "the server exa has no tool web_serch; did you mean exa.web_search({…})?",
+        ),
+        (
+            "try { return eval('1') } catch { return 5 }",
+            "eval(…) fails here: a text is never run as code; write the code itself",
+        ),
+    ] {
+        assert_eq!(hints(code).await, [hint], "{code}");
+    }
     for code in [
         "try { if (typeof require === 'function') require('fs') } catch {} return 1",
         "try { return Math.max(1) } catch { return console }",
@@ -215,4 +240,23 @@ async fn a_look_for_hints_that_goes_too_deep_changes_nothing() {
         assert_eq!(outcome.unwrap_err().code, host_client::ErrorCode::SyntaxError);
     }
     fixture.run_request(request("return 1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_of_a_call_is_named_with_how_near_the_others_were() {
+    let fixture = fixture().await;
+    let code = "await exa.web_search({}); await exa.web_search({})";
+    let error = fixture.request_error(request(code).limit(host_client::LimitName::ToolCalls, 1)).await;
+    assert_eq!(error.limit.as_deref(), Some("tool_calls"));
+    assert!(error.message.contains("(used: wall_ms ") && error.message.contains("tool_calls 1 of 1"), "{error}");
+    assert_eq!(error.hint.as_deref(), Some("call fewer tools, or ask one call for more at once"));
+}
+
+#[tokio::test]
+async fn what_a_script_does_to_the_global_object_is_not_asked_after_its_end() {
+    let fixture = fixture().await;
+    let code = "Object.setPrototypeOf(globalThis, new Proxy({}, {has(t, k) { throw new Error(String(k)) }}));
+        const f = () => undefinedThing1; try {} catch {} return 1";
+    let outcome = fixture.run_request(request(code)).await.unwrap();
+    assert_eq!(outcome.value().unwrap(), json!(1));
 }

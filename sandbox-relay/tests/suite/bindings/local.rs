@@ -40,7 +40,10 @@ async fn a_local_tool_runs_without_a_way_to_the_host() {
             json!(["TOOL_FAILED", "local.throws failed: a text"]),
         ),
         ("return mcp.call('local.odd').catch((e) => e.code)", json!("NOT_SERIALIZABLE")),
-        ("return mcp.call('local.none').catch((e) => e.code)", json!("UNKNOWN_SERVER")),
+        (
+            "return mcp.call('local.summ').catch((e) => [e.code, e.message])",
+            json!(["UNKNOWN_TOOL", "there is no local tool \"summ\"; did you mean \"sum\"?"]),
+        ),
         // What goes in is a copy.
         ("const numbers = [1]; const p = mcp.call('local.sum', {numbers}); numbers.push(5); return p", json!(1)),
     ] {
@@ -75,6 +78,16 @@ async fn local_tools_live_inside_the_same_limits() {
     let error = fixture.request_error(long.limit(LimitName::SourceBytes, 1_000)).await;
     assert_eq!(error.code, ErrorCode::InvalidInput);
     assert!(error.message.contains("the source and the local tools have 2"), "{error}");
+}
+
+#[tokio::test]
+async fn local_calls_are_counted_and_those_left_open_are_told() {
+    let fixture = Fixture::start(&[]).await;
+    let code = "await mcp.call('local.sum', {numbers: []}); await mcp.call('test.add', {a: 1, b: 1}); return 1";
+    assert_eq!(fixture.run_request(request(code)).await.unwrap().usage.tool_calls, 2);
+    let stuck = ExecuteRequest::new("mcp.call('local.x'); return 1").local_tool("x", "() => new Promise(() => {})");
+    let outcome = fixture.run_request(stuck).await.unwrap();
+    assert_eq!(outcome.warnings[0].code, "TOOL_CALLS_CANCELLED");
 }
 
 #[tokio::test]

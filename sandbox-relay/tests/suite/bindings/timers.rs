@@ -83,3 +83,13 @@ async fn what_a_timer_throws_ends_the_code_at_its_line() {
     );
     assert_eq!(value(&fixture, &[], "return typeof setTimeout").await, json!("undefined"));
 }
+
+#[tokio::test]
+async fn timers_have_their_turn_under_a_stream_of_answers() {
+    let fixture = Fixture::start(&[]).await;
+    let code = "let stop = false, calls = 0; setTimeout(() => { stop = true }, 50);
+        const busy = async () => { while (!stop && calls < 900) { calls++; await mcp.call('test.add', {a: 1, b: 1});
+            const until = Date.now() + 2; while (Date.now() < until); } };
+        await Promise.all(Array.from({length: 50}, busy)); return stop";
+    assert_eq!(value(&fixture, &TIMERS, code).await, json!(true));
+}

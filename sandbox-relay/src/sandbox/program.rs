@@ -1,0 +1,350 @@
+//! Running one program: its form, its module, waiting for it, and what came of it.
+
+use relay_proto::ErrorCode;
+use relay_proto::code::warning;
+use relay_script::{Entry, Prepared, References};
+
+use super::bridge::Wait;
+use super::channel::message;
+use super::value::{self, ValueError};
+use super::{bridge, clock, hints, inspect, local, make, timers, worker};
+
+/// The most bytes of any text in an error.
+const MAX_MESSAGE_BYTES: usize = 8 << 10;
+
+/// The largest source, and the largest result, of code that is looked at once more for hints.
+const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
+
+/// What the script is called in positions.
+pub(super) const SCRIPT_NAME: &str = "script.js";
+
+/// An error with its words.
+pub(super) fn failure(code: ErrorCode, mut message: String) -> message::Failed {
+    inspect::cut(&mut message, MAX_MESSAGE_BYTES);
+    message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
+}
+
+/// Runs the code of an execution until it ends.
+///
+/// # Errors
+/// How it failed.
+pub(super) fn execute(
+    scope: &mut v8::PinScope<'_, '_>,
+    start: message::Start,
+) -> Result<message::Done, message::Failed> {
+    let message::Start { source, local_tools, result_bytes, .. } = start;
+    let result_bytes = usize::try_from(result_bytes).unwrap_or(usize::MAX);
+    hints::begin(&source);
+    for (tool, source) in local_tools {
+        let named = |failed: message::Failed| {
+            let message = format!("the local tool {tool}: {}", failed.message);
+            message::Failed { message, ..failed }
+        };
+        let function = local_function(scope, &tool, &source).map_err(named)?;
+        local::add(tool, v8::Global::new(scope, function));
+    }
+    let (value, own) = run_program(scope, &prepare(&source)?)?;
+    let json = value::to_json(scope, value, "null", result_bytes);
+    let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
+    let warnings = bridge::leftovers(scope, own);
+    let mut done = message::Done { result: json.into(), warnings, ..message::Done::default() };
+    if source.len() <= MAX_LOOKED_AT_BYTES && done.result.len() <= MAX_LOOKED_AT_BYTES {
+        let (nothing, caught) = (value.is_undefined(), hints::may_catch(&source));
+        if nothing || caught {
+            let references = look_again(&source, &done);
+            let is_there = |name: &str| has_global(scope, name);
+            let hints = if caught { hints::caught(&references, &source, is_there) } else { Vec::new() };
+            done.warnings.extend(hints.into_iter().map(hint));
+            if nothing && references.missing_return {
+                let text = "nothing was returned; the last statement has a value: write return before it";
+                done.warnings.push(hint(text.into()));
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// What the code refers to. The look may fail in any way: the outcome is what it was before.
+fn look_again(source: &str, done: &message::Done) -> References {
+    bridge::flush();
+    worker::keep_in_any_case(done);
+    worker::parsing(|| relay_script::references(source))
+}
+
+/// Whether there is a global of this name. Nothing of the script's is asked.
+fn has_global(scope: &mut v8::PinScope<'_, '_>, name: &str) -> bool {
+    v8::tc_scope!(let scope, scope);
+    let key = make::string(scope, name);
+    let global = scope.get_current_context().global(scope);
+    global.has_own_property(scope, key.into()) != Some(false)
+}
+
+fn hint(message: String) -> message::Warning {
+    message::Warning { code: warning::HINT.into(), message }
+}
+
+/// The form of a source.
+fn prepare(source: &str) -> Result<Prepared, message::Failed> {
+    worker::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
+        line: error.line,
+        column: error.column,
+        hint: error.hint.into(),
+        ..failure(ErrorCode::SyntaxError, error.message)
+    })
+}
+
+/// The function that the source of a local tool is.
+fn local_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    source: &str,
+) -> Result<v8::Local<'s, v8::Function>, message::Failed> {
+    let prepared = prepare(source)?;
+    let exported = load(scope, &prepared, tool)?;
+    let value = match prepared.entry {
+        Entry::WrapperOfFunction => call_if_function(scope, exported)?.0,
+        Entry::Default | Entry::Main => exported,
+        Entry::Wrapper => v8::undefined(scope).into(),
+    };
+    value.try_into().map_err(|_| message::Failed {
+        hint: "write one function, such as `(args) => args.a + args.b`".into(),
+        ..failure(ErrorCode::SyntaxError, "it is no function".into())
+    })
+}
+
+fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, limit: usize) -> message::Failed {
+    match error {
+        ValueError::NotSerializable { path, reason } => {
+            failure(ErrorCode::NotSerializable, format!("the result cannot be returned as JSON: at {path}, {reason}"))
+        }
+        ValueError::TooLarge { bytes } => message::Failed {
+            limit: "result_bytes".into(),
+            hint: "return only what is needed: filter, count or summarize in the code".into(),
+            ..failure(
+                ErrorCode::ResultLimit,
+                format!("the result has {bytes} bytes or more; the limit result_bytes is {limit}"),
+            )
+        },
+        ValueError::Thrown(thrown) => thrown_failure(scope, thrown, None),
+    }
+}
+
+/// The value of a program, and the promise that it came by.
+type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>);
+
+/// Compiles, runs and waits: gives the program's value.
+pub(super) fn run_program<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+) -> Result<Program<'s>, message::Failed> {
+    let exported = load(scope, prepared, SCRIPT_NAME)?;
+    let (value, own) = call_if_function(scope, exported)?;
+    if prepared.entry == Entry::WrapperOfFunction {
+        return call_if_function(scope, value);
+    }
+    Ok((value, own))
+}
+
+/// Compiles and evaluates the module: gives what it exports.
+fn load<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+    name: &str,
+) -> Result<v8::Local<'s, v8::Value>, message::Failed> {
+    let module = compile(scope, prepared, name)?;
+    {
+        v8::tc_scope!(let scope, scope);
+        if module.instantiate_module(scope, refuse_static_import) != Some(true) {
+            return Err(caught_failure(scope, ErrorCode::SyntaxError));
+        }
+    }
+    let evaluated = match module.evaluate(scope) {
+        Some(value) => value,
+        None => return Err(failure(ErrorCode::Internal, "the module was not evaluated".into())),
+    };
+    settled(scope, evaluated)?;
+
+    let namespace = module.get_module_namespace();
+    let key = if prepared.entry == Entry::Main { "main" } else { "default" };
+    v8::String::new(scope, key)
+        .and_then(|key| v8::Local::<v8::Object>::try_from(namespace).ok()?.get(scope, key.into()))
+        .ok_or_else(|| failure(ErrorCode::Internal, format!("the module has no export {key}")))
+}
+
+fn compile<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    prepared: &Prepared,
+    name: &str,
+) -> Result<v8::Local<'s, v8::Module>, message::Failed> {
+    v8::tc_scope!(let scope, scope);
+    let too_large = || failure(ErrorCode::SyntaxError, "the source is too large".into());
+    let name = v8::String::new(scope, name).ok_or_else(too_large)?;
+    let text = v8::String::new(scope, &prepared.module).ok_or_else(too_large)?;
+    let line = prepared.line_offset;
+    let origin = v8::ScriptOrigin::new(scope, name.into(), line, 0, false, -1, None, false, false, true, None);
+    let mut source = v8::script_compiler::Source::new(text, Some(&origin));
+    match v8::script_compiler::compile_module(scope, &mut source) {
+        Some(module) => Ok(module),
+        None => Err(caught_failure(scope, ErrorCode::SyntaxError)),
+    }
+}
+
+/// The value itself, or what it returns when it is a function, when that has settled.
+fn call_if_function<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+) -> Result<Program<'s>, message::Failed> {
+    let Ok(function) = v8::Local::<v8::Function>::try_from(value) else { return settled(scope, value) };
+    let returned = {
+        v8::tc_scope!(let scope, scope);
+        let receiver = v8::undefined(scope).into();
+        match function.call(scope, receiver, &[]) {
+            Some(returned) => returned,
+            None => return Err(caught_failure(scope, ErrorCode::EvalError)),
+        }
+    };
+    settled(scope, returned)
+}
+
+/// Runs the script until `value`, if it is a promise or has a `then`, is settled.
+fn settled<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+) -> Result<Program<'s>, message::Failed> {
+    let promise = match v8::Local::<v8::Promise>::try_from(value) {
+        Ok(promise) => promise,
+        Err(_) => {
+            // Whatever has a `then` is asked by a resolver, which also takes what has none.
+            let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
+            let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
+            resolver.resolve(scope, value);
+            resolver.get_promise(scope)
+        }
+    };
+    loop {
+        scope.perform_microtask_checkpoint();
+        match promise.state() {
+            v8::PromiseState::Fulfilled => return Ok((promise.result(scope), Some(promise))),
+            v8::PromiseState::Rejected => {
+                let thrown = promise.result(scope);
+                return Err(thrown_failure(scope, thrown, Some(promise)));
+            }
+            v8::PromiseState::Pending => {}
+        }
+        match bridge::wait(scope, timers::next()) {
+            // Under a stream of answers, timers have their turn, too.
+            Ok(Wait::Settled) if !clock::is_given() && timers::next().is_some_and(|left| left.is_zero()) => {
+                scope.perform_microtask_checkpoint();
+                fire_timers(scope)?;
+            }
+            Ok(Wait::Settled) => {}
+            Ok(Wait::Elapsed) => fire_timers(scope)?,
+            Ok(Wait::NothingOpen) => {
+                return Err(message::Failed {
+                    hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
+                    warnings: bridge::leftovers(scope, Some(promise)),
+                    ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
+                });
+            }
+            Err(_) => worker::orphaned(),
+        }
+    }
+}
+
+/// Calls what is due. What a timer's function throws nobody can catch: it ends the execution.
+fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
+    for timer in timers::due() {
+        v8::tc_scope!(let scope, scope);
+        if timers::fire(scope, timer).is_none() {
+            return Err(caught_failure(scope, ErrorCode::EvalError));
+        }
+        scope.perform_microtask_checkpoint();
+    }
+    Ok(())
+}
+
+/// What a `TryCatch` caught, with the position that V8 noted.
+fn caught_failure<'s>(
+    scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, 's, v8::HandleScope<'_>>>,
+    code: ErrorCode,
+) -> message::Failed {
+    let message = scope.message();
+    let exception = scope.exception();
+    scope.reset();
+    let Some(exception) = exception else {
+        return failure(code, "the code was stopped".into());
+    };
+    let mut failed = thrown_failure(scope, exception, None);
+    failed.code = code.as_str().into();
+    if let Some(message) = message {
+        (failed.line, failed.column) = position(scope, message);
+    }
+    failed
+}
+
+/// An error for what the script threw: any value at all.
+fn thrown_failure<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    thrown: v8::Local<'s, v8::Value>,
+    own: Option<v8::Local<'s, v8::Promise>>,
+) -> message::Failed {
+    let text = inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES);
+    let mut failed = failure(ErrorCode::EvalError, text);
+    if thrown.is_native_error() {
+        let message = v8::Exception::create_message(scope, thrown);
+        (failed.line, failed.column) = position(scope, message);
+    }
+    if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
+        if let Some((limit, hint)) = code.parse().ok().and_then(ErrorCode::limit) {
+            (failed.limit, failed.hint) = (limit.as_str().into(), hint.into());
+        }
+        failed.tool_code = code;
+        failed.tool = tool;
+    } else if thrown.is_native_error() {
+        failed.hint = hints::of_error(&failed.message).unwrap_or_default();
+    }
+    failed.warnings = bridge::leftovers(scope, own);
+    failed
+}
+
+/// Line and column, both from 1; 0 where V8 knows none.
+fn position(scope: &v8::PinScope<'_, '_>, message: v8::Local<'_, v8::Message>) -> (u32, u32) {
+    let number = |n: usize| u32::try_from(n).unwrap_or(0);
+    match message.get_line_number(scope) {
+        // What lies before the author's first line or in no script at all has no position to show.
+        Some(line) if (1..1 << 30).contains(&line) => (number(line), number(message.get_start_column() + 1)),
+        _ => (0, 0),
+    }
+}
+
+fn refuse_static_import<'s>(
+    context: v8::Local<'s, v8::Context>,
+    _specifier: v8::Local<'s, v8::String>,
+    _attributes: v8::Local<'s, v8::FixedArray>,
+    _referrer: v8::Local<'s, v8::Module>,
+) -> Option<v8::Local<'s, v8::Module>> {
+    v8::callback_scope!(unsafe scope, context);
+    let error = import_error(scope);
+    scope.throw_exception(error);
+    None
+}
+
+/// Every import fails, with what there is instead.
+pub(super) fn refuse_import<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    _options: v8::Local<'s, v8::Data>,
+    _name: v8::Local<'s, v8::Value>,
+    _specifier: v8::Local<'s, v8::String>,
+    _attributes: v8::Local<'s, v8::FixedArray>,
+) -> Option<v8::Local<'s, v8::Promise>> {
+    let resolver = v8::PromiseResolver::new(scope)?;
+    let error = import_error(scope);
+    resolver.reject(scope, error);
+    Some(resolver.get_promise(scope))
+}
+
+fn import_error<'s>(scope: &mut v8::PinScope<'s, '_>) -> v8::Local<'s, v8::Value> {
+    let text = "imports are not available; call tools with mcp.call(\"server.tool\", args)";
+    let text = v8::String::new(scope, text).unwrap_or_else(|| v8::String::empty(scope));
+    v8::Exception::type_error(scope, text)
+}
