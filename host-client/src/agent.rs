@@ -160,6 +160,7 @@ impl ExecuteCode {
         done.unwrap_or_else(report::refused)
     }
 
+    #[cfg(feature = "mcp")]
     pub(crate) fn client(&self) -> &LazyClient {
         &self.client
     }
