@@ -1,106 +1,101 @@
-//! From a request to a result: a model writes one program, which calls the tools that are here and runs in a sandbox.
+//! From a request to an answer: a model writes one program, which calls the tools of real MCP servers from a sandbox.
 //!
-//! Without a model, two answers are played back, of which the first one fails and is mended. With one:
+//! The servers are those of the study: of npm and of PyPI, installed once, about a repository, files and a database that are
+//! made up. Without a model, the program is played back. With one:
 //! `OPENAI_API_KEY=… cargo run -p examples --features rig --bin programmatic -- --model openai:gpt-5.2`, or
-//! `ANTHROPIC_API_KEY=… … --model anthropic:claude-sonnet-5-5`.
+//! `ANTHROPIC_API_KEY=… … --model anthropic:claude-sonnet-5-5`, and any request after it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod counter;
+mod model;
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use clap::Parser;
-use host_client::programmatic::{CallbackModel, Model, ModelReply, Programmatic, ProgrammaticRequest, Step};
-use host_client::{Client, Effect, Event, LazyClient, LocalRelay, ToolError, Tools};
-use serde_json::json;
+use host_client::programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest, Step};
+use host_client::{Client, Event, Host, LazyClient, LocalRelay, Policy, Tools};
+use relay_study::scene::Scene;
+use relay_study::servers::Installed;
+
+use counter::Counter;
 
 /// Answers a request with one program in a sandbox.
 #[derive(Debug, Parser)]
 struct Args {
     /// What is wanted
-    #[arg(default_value = "What did our customers in Zürich order in total?")]
+    #[arg(
+        default_value = "Which open issues with the label bug in issues.json do the last 60 commits of repo mention, as \
+        (#number), and how many of them?"
+    )]
     request: String,
-    /// A model, such as `openai:gpt-5.2` [default: answers that are played back]
+    /// A model, such as `openai:gpt-5.2` [default: a program that is played back]
     #[arg(long, value_name = "PROVIDER:NAME")]
     model: Option<String>,
 }
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct OfCity {
-    city: String,
-}
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct OfCustomer {
-    customer: u64,
-}
-
-fn tools() -> Result<Tools, host_client::Error> {
-    let tools = Tools::new();
-    let customers = |OfCity { city }: OfCity| async move {
-        let ids: Vec<u64> = if city == "Zürich" { (1..=20).collect() } else { Vec::new() };
-        Ok::<_, ToolError>(ids)
-    };
-    tools.add("shop.customers", "Ids of the customers in a city: {city}", Effect::ReadOnly, customers)?;
-    let orders = |OfCustomer { customer }: OfCustomer| async move {
-        Ok::<_, ToolError>(json!([{"amount": customer * 10}, {"amount": 5}]))
-    };
-    tools.add("shop.orders", "Orders of a customer, each with its amount: {customer}", Effect::ReadOnly, orders)?;
-    Ok(tools)
-}
-
-/// What a model answers at first, and after it was told what was wrong.
-const PLAYED: [&str; 2] = [
-    "```js\nconst ids = await mcp.call('shop.customer', {city: 'Zürich'});\nreturn ids.length;\n```",
-    "```js\nconst ids = await mcp.call('shop.customers', {city: 'Zürich'});\n\
-     const orders = await Promise.all(ids.map((customer) => mcp.call('shop.orders', {customer})));\n\
-     return {customers: ids.length, total: orders.flat().reduce((sum, order) => sum + order.amount, 0)};\n```",
-];
-
-fn model(name: Option<&str>) -> anyhow::Result<Arc<dyn Model>> {
-    let Some(name) = name else {
-        let asked = AtomicUsize::new(0);
-        return Ok(Arc::new(CallbackModel::new(move |_| {
-            let reply = ModelReply::new(PLAYED[asked.fetch_add(1, Ordering::Relaxed) % PLAYED.len()]);
-            async { Ok(reply) }
-        })));
-    };
-    provider(name)
-}
-
-#[cfg(feature = "rig")]
-fn provider(name: &str) -> anyhow::Result<Arc<dyn Model>> {
-    use host_client::programmatic::RigModel;
-    use rig_core::providers::{anthropic::Anthropic, openai::OpenAI};
-    Ok(Arc::new(match name.split_once(':') {
-        Some(("openai", model)) => RigModel::new(OpenAI::from_env()?.completion(model)),
-        Some(("anthropic", model)) => RigModel::new(Anthropic::from_env()?.completion(model)).max_tokens(8_000),
-        _ => anyhow::bail!("a model is openai:NAME or anthropic:NAME"),
-    }))
-}
-
-#[cfg(not(feature = "rig"))]
-fn provider(_: &str) -> anyhow::Result<Arc<dyn Model>> {
-    anyhow::bail!("this was built without models: add --features rig")
-}
-
 #[tokio::main]
-#[expect(clippy::print_stdout, reason = "the answer is what the example is for")]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    let installed = Installed::below(&target_folder()?)?;
+    let scene = Scene::new(&installed)?;
+    scene.reset()?;
+    let tools = Tools::new();
+    let servers = installed.start(&scene, &tools).await?;
+
+    let counter = Counter::of(&tools);
+    // Whatever the program may do, it does to data that are made up.
+    let host = Host::new(tools).policy(Policy::new().allow(["*"])).layer(&counter.layer());
     let relay = LocalRelay::start().await?;
     let config = relay.client_config().await?;
     // It is connected while the model thinks.
-    let client = LazyClient::new(tools()?, move |host| Client::connect(config.clone(), host));
-    let programmatic = Programmatic::shared(model(args.model.as_deref())?, client);
-    let request = ProgrammaticRequest::new(args.request).watch(|step| match step {
-        Step::Execution { event: Event::ToolCallFinished { tool, elapsed, .. }, .. } => {
-            eprintln!("  {tool} {elapsed:.1?}")
+    let client = LazyClient::new(host, move |host| Client::connect(config.clone(), host));
+    let model = model::of(args.model.as_deref(), scene.root())?;
+    let programmatic = Programmatic::shared(model, client);
+    let request = ProgrammaticRequest::new(args.request)
+        .system(format!(
+            "The data are in {}: files, a git repository in repo, a SQLite database.",
+            scene.root().display()
+        ))
+        .watch(told);
+    // With the servers, their tools go.
+    let teaching = programmatic.teaching();
+    let answer = programmatic.run(request).await;
+    servers.close().await;
+    show(&answer?, &teaching, &counter)
+}
+
+fn told(step: Step) {
+    match step {
+        Step::Execution { event: Event::ToolCallFinished { tool, result_bytes, elapsed, .. }, .. } => {
+            eprintln!("  {tool}: {result_bytes} bytes in {elapsed:.1?}");
         }
-        Step::Execution { .. } => {}
         Step::Failed { attempt, message, .. } => eprintln!("attempt {attempt} failed: {message}"),
-        other => eprintln!("{other:?}"),
-    });
-    let answer = programmatic.run(request).await?;
-    println!("{}\n\n{}", answer.code, answer.outcome.value()?);
-    eprintln!("{:?}, {} tool calls", answer.usage.model, answer.usage.execution.tool_calls);
+        _ => {}
+    }
+}
+
+/// The answer, and what of it passed through the model's context.
+#[expect(clippy::print_stdout, reason = "the answer is what the example is for")]
+fn show(answer: &ProgrammaticAnswer, teaching: &str, counter: &Counter) -> anyhow::Result<()> {
+    println!("{}\n\n{}\n", answer.code, answer.outcome.value()?);
+    let texts = answer.messages.iter().map(|message| &*message.content).chain([teaching]);
+    let passed: u64 = texts.map(relay_study::measure::tokens).sum();
+    let Counter { tools, definitions, .. } = counter;
+    let calls = counter.tokens();
+    let all = definitions + calls;
+    println!(
+        "{passed} tokens passed through the model's context: the prompt with {tools} tools, the program and its answer.\n\
+         Tool by tool, it would have been {all} at least: {definitions} for the definitions of the tools, {calls} for {} \
+         calls and their results.\n\
+         That is {} % saved.",
+        answer.usage.execution.tool_calls,
+        100 * all.saturating_sub(passed) / all.max(1),
+    );
     Ok(())
+}
+
+/// Where the servers are installed: beside what cargo builds.
+fn target_folder() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.ancestors().nth(2).context("this program lies in no target folder")?.to_owned())
 }

@@ -49,7 +49,7 @@ const LOOKUPS: [(&str, &str); 3] = [
     ),
 ];
 /// The most tokens of the overview of tools in a description, about.
-const OVERVIEW_TOKENS: usize = 1_500;
+const OVERVIEW_TOKENS: usize = 3_000;
 
 /// `execute_code` as a tool of an agent loop: the model writes one program in the place of many tool calls. Beside it are
 /// `search_tools` and `describe_tools`, which tell what programs can call, and `read_output`, which gives the rest of a result
@@ -81,7 +81,7 @@ impl ExecuteCode {
         }
     }
 
-    /// Sets how long the overview of tools in its description may be, in tokens, about; 1,500 unless set.
+    /// Sets how long the overview of tools in its description may be, in tokens, about; 3,000 unless set.
     #[must_use]
     pub fn overview_tokens(mut self, most: usize) -> Self {
         self.overview_tokens = most;
@@ -160,6 +160,7 @@ impl ExecuteCode {
         done.unwrap_or_else(report::refused)
     }
 
+    #[cfg(feature = "mcp")]
     pub(crate) fn client(&self) -> &LazyClient {
         &self.client
     }

@@ -2,8 +2,8 @@
 //! runs. Measured is what passes through the model's context.
 //!
 //! Where the study has to choose, it chooses for tool by tool. What its scripts think costs nothing, and they never miscount;
-//! they read many files in one call where a tool can. Programs pay for asking how tools are called, and, where no schema says
-//! what a result looks like, for a first program that looks at a small one.
+//! they read many files in one call where a tool can. Programs pay, where no schema says what a result looks like, for a first
+//! program that looks at a small one.
 //!
 //! The map, in the order of one task done in one way:
 //! - [`task`]: what is asked; `tasks`: the twenty of them, each with both ways of doing it

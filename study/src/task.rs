@@ -11,15 +11,14 @@ enum Spelling {
     /// `mcp.call("git.git_log", {…})`
     Call,
     /// `git.git_log({…})`, which needs the binding `servers`
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the day when execute_code has the binding"))]
     Server,
 }
 
 /// The spelling that is used.
-const SPELLING: Spelling = Spelling::Call;
-/// Whether a model has to ask for the schemas before its first program: as long as the definition of `execute_code` has
-/// only the names of the tools.
-const ASKS_FOR_SCHEMAS: bool = true;
+const SPELLING: Spelling = Spelling::Server;
+/// Whether a model has to ask for the schemas before its first program: where the definition of `execute_code` has only the
+/// names of the tools. It has the signatures of all of them; a test looks.
+const ASKS_FOR_SCHEMAS: bool = false;
 
 /// Who is expected to come off better, by the nature of the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +64,10 @@ impl Kind {
     }
 }
 
-/// Reads how the tools are called, then runs programs one after another; the last one's value is the answer.
+/// Runs programs one after another; the last one's value is the answer.
 ///
-/// The overview has only names, so the model asks for the schemas first. Where no schema says what a result looks like,
-/// the first program looks at a small one, as a careful author would.
+/// How the tools are called stands in the definition of `execute_code`. Where no schema says what a result looks like, the
+/// first program looks at a small one, as a careful author would.
 pub(crate) async fn programs(mut turns: Turns, tools: &[&str], programs: &[&str]) -> Answer {
     describe(&mut turns, tools).await?;
     let mut value = Value::Null;

@@ -28,8 +28,8 @@ pub struct ToolByTool {
     definitions: Vec<Definition>,
 }
 
-/// `execute_code`, `search_tools` and `describe_tools`: what `relay-host serve-mcp` gives every MCP client, from such a
-/// client.
+/// `execute_code`, `search_tools`, `describe_tools` and `read_output`: what `relay-host serve-mcp` gives every MCP client,
+/// from such a client.
 #[derive(Debug)]
 pub struct ByProgram {
     client: RunningService<RoleClient, ()>,

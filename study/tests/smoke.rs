@@ -64,14 +64,17 @@ fn tokens_are_those_of_the_real_tokenizer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_ways_give_the_same_answers_at_the_counted_price() {
     let study = Study::start(Path::new(env!("CARGO_TARGET_TMPDIR"))).await.unwrap();
+    // So that nobody has to ask how they are called.
+    let told = &study.by_program().definitions()[0].description;
+    assert!(told.contains("\nAll 43 tools:\nfiles.create_directory(args: { path: string })"), "{told}");
     let mut comparisons = Vec::new();
     for (name, one_by_one, together, programs) in [
-        ("touched", [42, 41, 41], [3, 41, 41], [4, 3, 43]),
-        ("definition", [13, 12, 12], [13, 12, 12], [3, 2, 12]),
-        ("version", [2, 1, 1], [2, 1, 1], [3, 2, 1]),
-        ("ticket", [3, 2, 2], [3, 2, 2], [4, 3, 2]),
-        ("payments", [4, 3, 3], [3, 3, 3], [4, 3, 4]),
-        ("remember", [4, 3, 3], [4, 3, 3], [4, 3, 4]),
+        ("touched", [42, 41, 41], [3, 41, 41], [3, 2, 43]),
+        ("definition", [13, 12, 12], [13, 12, 12], [2, 1, 12]),
+        ("version", [2, 1, 1], [2, 1, 1], [2, 1, 1]),
+        ("ticket", [3, 2, 2], [3, 2, 2], [3, 2, 2]),
+        ("payments", [4, 3, 3], [3, 3, 3], [3, 2, 4]),
+        ("remember", [4, 3, 3], [4, 3, 3], [3, 2, 4]),
     ] {
         let done = study.compare(&task(name)).await.unwrap();
         assert_eq!(counts(&done.one_by_one), one_by_one, "{name}");
@@ -99,8 +102,8 @@ fn bulk_is_cheaper_by_programs_and_one_call_is_not(comparisons: &[Comparison]) {
     for bulk in [touched, definition] {
         assert!(bare(&bulk.together) > 5 * bare(&bulk.programs), "{}", bulk.task);
     }
+    assert!(bare(&version.together) < bare(&version.programs));
     for small in [version, ticket] {
-        assert!(bare(&small.together) < bare(&small.programs), "{}", small.task);
         assert!(small.together.output_tokens < small.programs.output_tokens, "{}", small.task);
     }
     assert!(touched.together.definition_tokens > touched.programs.definition_tokens);
@@ -114,7 +117,7 @@ fn sums_add_up(comparisons: &[Comparison]) {
     assert_eq!(json["sums"][0]["measure"], "turns of the model");
     assert_eq!(json["sums"][0]["one_by_one"], 68);
     assert_eq!(json["sums"][0]["together"], 28);
-    assert_eq!(json["sums"][0]["programs"], 22);
+    assert_eq!(json["sums"][0]["programs"], 16);
     assert_eq!(json["tasks"].as_array().unwrap().len(), comparisons.len());
     let text = report.to_text();
     for done in comparisons {

@@ -94,6 +94,7 @@ fn test(without_container: bool) -> anyhow::Result<()> {
         run::TEST_LIMIT,
         cargo().args(["test", "--workspace", "--locked", "--exclude", "container-tests"]),
     )?;
+    models()?;
     let Some(engine) = docker else {
         step("The tests against a container were left out, as asked");
         return Ok(());
@@ -106,6 +107,18 @@ fn test(without_container: bool) -> anyhow::Result<()> {
     run::check_within(run::TEST_LIMIT, &mut command)?;
     step("All tests have passed");
     Ok(())
+}
+
+/// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order the
+/// members of JSON stand, for all that is built together with it.
+fn models() -> anyhow::Result<()> {
+    const WITH_RIG: [&str; 5] = ["--package", "host-client", "--features", "rig", "--locked"];
+    step("Checking the lints of what talks to models");
+    run::check(cargo().arg("clippy").args(WITH_RIG).args(["--all-targets", "--", "--deny", "warnings"]))?;
+    step("Running the tests of what talks to models");
+    let mut tests = cargo();
+    tests.arg("test").args(WITH_RIG).args(["--test", "rig", "--test", "programmatic"]);
+    run::check_within(run::TEST_LIMIT, &mut tests)
 }
 
 fn bench(arguments: &[String]) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
 const listing = await mcp.call("files.list_directory", {path: "/data/profiles"});
 const names = [...listing.content.matchAll(/^\[FILE\] (.*)$/gm)].map((match) => match[1]);
 const paths = names.map((name) => `/data/profiles/${name}`);
-const files = await Promise.all(paths.map((path) => mcp.call("files.read_text_file", {path})));
-const rows = files
-  .map((file) => JSON.parse(file.content))
+const texts = await Promise.all(paths.map((path) => mcp.call("files.read_text_file", {path})));
+const rows = texts
+  .map((text) => JSON.parse(text.content))
   .filter((profile) => profile.active)
   .map(({name, team, email}) => `${name},${team},${email}\n`)
   .sort();

@@ -1,8 +1,8 @@
 const listing = await mcp.call("files.list_directory", {path: "/data/sales"});
 const names = [...listing.content.matchAll(/^\[FILE\] (.*\.csv)$/gm)].map((match) => match[1]);
-const files = await Promise.all(names.map((name) => mcp.call("files.read_text_file", {path: `/data/sales/${name}`})));
+const tables = await Promise.all(names.map((name) => mcp.call("files.read_text_file", {path: `/data/sales/${name}`})));
 const totals = {};
-for (const {content} of files) {
+for (const {content} of tables) {
   for (const line of content.trim().split("\n").slice(1)) {
     const [, region, , units, price] = line.split(",");
     totals[region] = (totals[region] ?? 0) + units * price;
