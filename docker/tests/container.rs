@@ -166,7 +166,8 @@ async fn real_mcp_servers_and_a_person_answer_code_in_a_container() {
         return [time.timezone, text.content]";
     let outcome = loop {
         // The relay hears of new tools a moment later. The person takes longer than the code may.
-        let request = ExecuteRequest::new(code).io(root.to_str().unwrap()).limit(LimitName::WallMs, 2_000);
+        let request =
+            ExecuteRequest::new(code).always_in_sandbox().io(root.to_str().unwrap()).limit(LimitName::WallMs, 2_000);
         match within(client.run(request)).await {
             Err(Error::Execution(error)) if error.message.contains("there is no server") => {}
             outcome => break outcome.unwrap(),
@@ -184,7 +185,7 @@ async fn a_real_script_runs_in_a_hardened_container() {
     let code = "const names = await mcp.call('files.list'); \
         const texts = await Promise.all(names.map((path) => mcp.call('files.read', {path}))); \
         return Object.fromEntries(names.map((name, i) => [name, texts[i].split('\\n').length]))";
-    let outcome = within(client.run(ExecuteRequest::new(code))).await.unwrap();
+    let outcome = within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap();
     let lines = outcome.value().unwrap();
     let text =
         std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src/frame.rs")).unwrap();
@@ -197,6 +198,7 @@ async fn a_real_script_runs_in_a_hardened_container() {
         ("const a = []; for(;;) a.push([1])", ErrorCode::MemoryLimit),
     ] {
         let request = ExecuteRequest::new(code)
+            .always_in_sandbox()
             .limit(LimitName::WallMs, if expected == ErrorCode::Timeout { 300 } else { 30_000 });
         let error = within(client.run(request)).await.unwrap_err();
         assert!(error.code().is_some_and(|code| *code == expected), "{code}: {error}");
@@ -206,9 +208,9 @@ async fn a_real_script_runs_in_a_hardened_container() {
     // More executions than the container's memory admits at once wait for their turn.
     let runs = (0..24).map(|n| {
         let client = client.clone();
-        tokio::spawn(
-            async move { client.run(ExecuteRequest::new(format!("return {n}"))).await.unwrap().value().unwrap() },
-        )
+        tokio::spawn(async move {
+            client.run(ExecuteRequest::new(format!("return {n}")).always_in_sandbox()).await.unwrap().value().unwrap()
+        })
     });
     for (n, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
         assert_eq!(within(run).await.unwrap(), json!(n));
@@ -266,7 +268,7 @@ async fn when_the_containers_memory_runs_out_a_worker_goes_and_not_the_relay() {
     let client = Client::connect(ClientConfig::new(&container.url, token), Tools::new()).await.unwrap();
     // More than the container has.
     let code = "const all = []; for (let i = 0; i < 90; i++) all.push(new Uint8Array(1e7).fill(1)); return all.length";
-    let error = within(client.run(ExecuteRequest::new(code))).await.unwrap_err();
+    let error = within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap_err();
     assert!(error.code().is_some_and(|code| *code == ErrorCode::WorkerLost), "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
     let outcome = within(client.run(ExecuteRequest::new("return 'the same session'"))).await.unwrap();
@@ -309,7 +311,8 @@ async fn a_killed_container_ends_its_calls_at_once() {
         )
         .unwrap();
     let client = container.connect(tools).await;
-    let execution = client.execute(ExecuteRequest::new("await mcp.call('never.answer')")).await.unwrap();
+    let execution =
+        client.execute(ExecuteRequest::new("await mcp.call('never.answer')").always_in_sandbox()).await.unwrap();
     within(called.notified()).await;
     let killed = Instant::now();
     output(docker().args(["kill", &container.id]));

@@ -98,7 +98,7 @@ impl Arena {
             .map(|attack| {
                 let attacker = attacker.clone();
                 async move {
-                    let request = limit(ExecuteRequest::new(attack.code));
+                    let request = limit(ExecuteRequest::new(attack.code).always_in_sandbox());
                     let outcome = tokio::time::timeout(Duration::from_secs(60), attacker.run(request)).await;
                     let Ok(outcome) = outcome else { return Some(format!("{}: it never ended", attack.name)) };
                     fault(&attack.expected, outcome)
@@ -207,7 +207,9 @@ impl Canary {
                 let code = format!(
                     "return [{songs}, await mcp.call('test.add', {{a: {songs}, b: 1}}), typeof globalThis.left]"
                 );
-                let outcome = within(client.run(ExecuteRequest::new(code))).await.expect("the canary fell silent");
+                let outcome = within(client.run(ExecuteRequest::new(code).always_in_sandbox()))
+                    .await
+                    .expect("the canary fell silent");
                 assert_eq!(outcome.value().unwrap(), json!([songs, songs + 1, "undefined"]));
                 worst = worst.max(started.elapsed());
                 songs += 1;

@@ -111,7 +111,7 @@ async fn code_is_compiled_only_where_the_relay_and_the_token_both_allow_it() {
             host_client::ClientConfig::new(format!("ws://{}/ws", arena.address), arena.token(&arguments).await);
         let client = within(host_client::Client::connect(config, crate::support::tools(&Default::default()))).await;
         let client = client.unwrap();
-        let request = ExecuteRequest::new(code).limit(LimitName::CpuMs, 60_000);
+        let request = ExecuteRequest::new(code).always_in_sandbox().limit(LimitName::CpuMs, 60_000);
         let running = tokio::spawn({
             let client = client.clone();
             async move { client.run(request).await }
@@ -127,7 +127,7 @@ async fn code_is_compiled_only_where_the_relay_and_the_token_both_allow_it() {
         assert_eq!(seen, compiled, "relay {relay}, token {token}");
         // The surface is the same.
         let surface = "try { eval('1') } catch (e) { return [e.name, typeof WebAssembly, typeof SharedArrayBuffer] }";
-        let outcome = within(client.run(ExecuteRequest::new(surface))).await.unwrap();
+        let outcome = within(client.run(ExecuteRequest::new(surface).always_in_sandbox())).await.unwrap();
         assert_eq!(outcome.value().unwrap(), json!(["EvalError", "undefined", "undefined"]));
         drop(client);
         arena.unharmed().await;

@@ -41,7 +41,7 @@ async fn names_stay_data() {
          return await Promise.all(names.map((name) => mcp.call(name)))",
         json!(NAMES)
     );
-    let outcome = within(client.run(ExecuteRequest::new(code))).await.unwrap();
+    let outcome = within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap();
     assert_eq!(outcome.value().unwrap(), json!(NAMES));
     drop(client);
     arena.unharmed().await;
@@ -74,7 +74,10 @@ async fn floods_of_calls_end_at_their_limits() {
         ),
     ];
     for (code, expected) in floods {
-        let request = ExecuteRequest::new(code).limit(LimitName::ToolCalls, 100).limit(LimitName::ToolCallsInFlight, 7);
+        let request = ExecuteRequest::new(code)
+            .always_in_sandbox()
+            .limit(LimitName::ToolCalls, 100)
+            .limit(LimitName::ToolCallsInFlight, 7);
         let outcome = within(client.run(request.limit(LimitName::ArgumentsBytes, 10_000))).await.unwrap();
         assert_eq!(outcome.value().unwrap(), expected, "{code}");
     }
@@ -95,7 +98,8 @@ async fn an_execution_calls_only_the_tools_that_it_was_given() {
         (vec!["test.e*", "other.*"], json!(["UNKNOWN_TOOL", "ran", "UNKNOWN_TOOL"])),
         (vec!["*"], json!(["ran", "ran", "TOOL_FAILED"])),
     ] {
-        let outcome = within(client.run(ExecuteRequest::new(code).tools(patterns.clone()))).await.unwrap();
+        let outcome =
+            within(client.run(ExecuteRequest::new(code).always_in_sandbox().tools(patterns.clone()))).await.unwrap();
         assert_eq!(outcome.value().unwrap(), expected, "{patterns:?}");
     }
     let many = ExecuteRequest::new("return 1").tools(vec!["x.*"; 300]);

@@ -223,7 +223,8 @@ async fn endless_loops_are_stopped_on_time(fixture: Fixture) {
         "mcp.call('test.wait', {ms: 1}); for(;;){}",
     ] {
         let started = Instant::now();
-        let error = fixture.request_error(ExecuteRequest::new(code).limit(LimitName::WallMs, limit)).await;
+        let error =
+            fixture.request_error(ExecuteRequest::new(code).always_in_sandbox().limit(LimitName::WallMs, limit)).await;
         assert_code(&error, ErrorCode::Timeout);
         assert_eq!(error.limit_name(), Some(LimitName::WallMs), "{code}");
         assert!(error.message.contains("cpu_ms"), "how near the others are: {error}");
@@ -238,7 +239,9 @@ async fn endless_loops_are_stopped_on_time(fixture: Fixture) {
         "{:?}",
         error.usage
     );
-    let request = ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})").limit(LimitName::WallMs, limit);
+    let request = ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")
+        .always_in_sandbox()
+        .limit(LimitName::WallMs, limit);
     assert_code(&fixture.request_error(request).await, ErrorCode::Timeout);
 }
 
@@ -253,7 +256,9 @@ async fn memory_bombs_end_alone(fixture: Fixture) {
         "let s = 'x'; const a = []; for(;;) { s = s + s.slice(0, 1000) + a.length; a.push(s.split('')) }",
     ] {
         let neighbour = async {
-            let outcome = canary.run(ExecuteRequest::new("return await mcp.call('test.add', {a: 1, b: 1})")).await;
+            let outcome = canary
+                .run(ExecuteRequest::new("return await mcp.call('test.add', {a: 1, b: 1})").always_in_sandbox())
+                .await;
             assert_eq!(outcome.unwrap().value().unwrap(), json!(2));
         };
         let (error, ()) = within(async { tokio::join!(fixture.error(code), neighbour) }).await;
@@ -326,7 +331,10 @@ async fn failed_calls_can_be_caught(fixture: Fixture) {
         assert!(found == code && message.contains(text), "{call}: {found}: {message}");
     }
     let code = "try { await mcp.call('test.wait', {ms: 60000}) } catch (e) { return e.code }";
-    let outcome = fixture.run_request(ExecuteRequest::new(code).limit(LimitName::ToolCallMs, 200)).await.unwrap();
+    let outcome = fixture
+        .run_request(ExecuteRequest::new(code).always_in_sandbox().limit(LimitName::ToolCallMs, 200))
+        .await
+        .unwrap();
     assert_eq!(outcome.value().unwrap(), json!("TOOL_TIMEOUT"));
     let code = "let n = 0; try { for (;;) { await mcp.call('test.add', {a: 1, b: 1}); n++ } } catch (e) { return [n, e.code] }";
     assert_eq!(fixture.value(code).await, json!([1_000, "TOOL_CALL_LIMIT"]));
@@ -350,7 +358,10 @@ async fn calls_run_at_once_and_no_more_than_allowed(fixture: Fixture) {
     assert!(fixture.seen.most.load(Ordering::SeqCst) >= 2);
     fixture.seen.most.store(0, Ordering::SeqCst);
     let code = "await Promise.all(Array.from({length: 60}, () => mcp.call('test.wait', {ms: 5}))); return 1";
-    fixture.run_request(ExecuteRequest::new(code).limit(LimitName::ToolCallsInFlight, 7)).await.unwrap();
+    fixture
+        .run_request(ExecuteRequest::new(code).always_in_sandbox().limit(LimitName::ToolCallsInFlight, 7))
+        .await
+        .unwrap();
     let most = fixture.seen.most.load(Ordering::SeqCst);
     assert!((1..=7).contains(&most), "{most} at once");
     let code =
@@ -362,7 +373,9 @@ async fn calls_run_at_once_and_no_more_than_allowed(fixture: Fixture) {
             "let s = 0; for (let i = 0; i < 20; i++) s += await mcp.call('test.add', {{a: {n}, b: 0}}); return s"
         );
         let client = fixture.client.clone();
-        tokio::spawn(async move { client.run(ExecuteRequest::new(code)).await.unwrap().value().unwrap() })
+        tokio::spawn(async move {
+            client.run(ExecuteRequest::new(code).always_in_sandbox()).await.unwrap().value().unwrap()
+        })
     });
     for (n, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
         assert_eq!(within(run).await.unwrap(), json!(n * 20));
@@ -372,7 +385,7 @@ async fn calls_run_at_once_and_no_more_than_allowed(fixture: Fixture) {
 async fn console_and_input_and_output(fixture: Fixture) {
     let code = "console.log('a', 1, {b: [true, null]}, [], 'c'); console.error(new Error('no')); console.debug(1n, Symbol('s')); \
         emit(read_input().toUpperCase()); const o = {}; o.self = o; console.info(o, new Map([[1, 2]])); console.warn(() => 1)";
-    let outcome = fixture.run_request(ExecuteRequest::new(code).io("käse")).await.unwrap();
+    let outcome = fixture.run_request(ExecuteRequest::new(code).always_in_sandbox().io("käse")).await.unwrap();
     let output: Vec<_> = outcome.output.iter().map(|item| (item.kind, item.text.as_str())).collect();
     assert_eq!(
         output,
@@ -392,7 +405,7 @@ async fn console_and_input_and_output(fixture: Fixture) {
     assert_eq!(outcome.unwrap().value().unwrap(), json!(["undefined", "undefined"]));
     // Output streams while the code runs.
     let code = "console.log('early'); await mcp.call('test.wait', {ms: 60000})";
-    let mut execution = fixture.client.execute(ExecuteRequest::new(code)).await.unwrap();
+    let mut execution = fixture.client.execute(ExecuteRequest::new(code).always_in_sandbox()).await.unwrap();
     let mut events = execution.events().unwrap();
     let first = within(async {
         loop {
@@ -456,8 +469,11 @@ async fn runs_see_nothing_of_each_other(fixture: Fixture) {
 }
 
 async fn dropping_an_execution_cancels_it(fixture: Fixture) {
-    let execution =
-        fixture.client.execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")).await.unwrap();
+    let execution = fixture
+        .client
+        .execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})").always_in_sandbox())
+        .await
+        .unwrap();
     until(|| fixture.seen.running.load(Ordering::SeqCst) == 1).await;
     drop(execution);
     until(|| fixture.seen.dropped.load(Ordering::SeqCst) == 1).await;

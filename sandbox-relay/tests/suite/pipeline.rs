@@ -68,7 +68,7 @@ impl Bank {
     }
 
     async fn value(&self, code: &str) -> Value {
-        self.run(ExecuteRequest::new(code)).await
+        self.run(ExecuteRequest::new(code).always_in_sandbox()).await
     }
 
     async fn run(&self, request: ExecuteRequest) -> Value {
@@ -167,6 +167,7 @@ async fn clocks_stand_still_while_a_person_thinks() {
     });
     let bank = Bank::open(|host| host.approver(slow)).await;
     let request = ExecuteRequest::new(format!("return await {PAY}"))
+        .always_in_sandbox()
         .limit(LimitName::WallMs, 1_000)
         .limit(LimitName::ToolCallMs, 500);
     let outcome = within(bank.client.run(request)).await.unwrap();
@@ -179,7 +180,7 @@ async fn clocks_stand_still_while_a_person_thinks() {
 async fn no_answer_is_a_no_and_a_broken_approver_is_one_too() {
     let never = CallbackApprover::new("asleep", |_| std::future::pending());
     let bank = Bank::open(|host| host.approver(never)).await;
-    let request = ExecuteRequest::new(failing(PAY)).limit(LimitName::ApprovalMs, 300);
+    let request = ExecuteRequest::new(failing(PAY)).always_in_sandbox().limit(LimitName::ApprovalMs, 300);
     assert_eq!(bank.run(request).await["code"], "APPROVAL_TIMEOUT");
     assert_eq!(bank.done(), Vec::<String>::new());
 
@@ -217,7 +218,7 @@ async fn a_result_that_its_schema_forbids_never_reaches_the_code() {
     let client = Client::connect(relay.client_config().await.unwrap(), tools).await.unwrap();
     let code = "const out = {}; for (const t of ['good', 'bad', 'junk', 'none'])
         out[t] = await mcp.call('t.' + t).then(JSON.stringify, e => e.code + ' ' + e.message); return out";
-    let out = within(client.run(ExecuteRequest::new(code))).await.unwrap().value().unwrap();
+    let out = within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap().value().unwrap();
     assert_eq!(out["good"], r#"{"n":1}"#);
     for name in ["bad", "junk", "none"] {
         assert!(out[name].as_str().unwrap().starts_with("INVALID_RESULT t."), "{out}");
@@ -241,10 +242,10 @@ async fn budgets_and_phases_hold_for_each_execution() {
     assert_eq!(error.code().unwrap(), &ErrorCode::ResultLimit);
     bank.done();
     for (phase, code) in [(Phase::Discover, "TOOL_DENIED"), (Phase::Write, "TOOL_DENIED")] {
-        let odd = bank.run(ExecuteRequest::new(failing("mcp.call('bank.odd')")).phase(phase)).await;
+        let odd = bank.run(ExecuteRequest::new(failing("mcp.call('bank.odd')")).always_in_sandbox().phase(phase)).await;
         assert_eq!(odd["code"], code, "{odd}");
     }
-    let pay = |phase| bank.run(ExecuteRequest::new(failing(PAY)).phase(phase));
+    let pay = |phase| bank.run(ExecuteRequest::new(failing(PAY)).always_in_sandbox().phase(phase));
     assert_eq!(pay(Phase::Discover).await["code"], "TOOL_DENIED");
     assert_eq!(pay(Phase::Write).await, json!({"value": 5}));
     assert_eq!(bank.done(), ["pay 5"]);
@@ -260,7 +261,7 @@ async fn events_tell_the_story_in_its_order() {
         "console.log('hello'); await mcp.call('bank.balance'); await {PAY}; await {PAY}.catch(() => 0);
          await mcp.call('bank.odd').catch(() => 0); await mcp.call('bank.balance', 7).catch(() => 0); return 'done'"
     );
-    let mut execution = bank.client.execute(ExecuteRequest::new(&code)).await.unwrap();
+    let mut execution = bank.client.execute(ExecuteRequest::new(&code).always_in_sandbox()).await.unwrap();
     let mut events = execution.events().unwrap();
     within(execution).await.unwrap();
     let mut story = Vec::new();
@@ -313,7 +314,9 @@ async fn tools_can_change_while_a_client_is_connected() {
     let relay = start_relay(&[]).await;
     let tools = Tools::new();
     let client = Client::connect(relay.client_config().await.unwrap(), tools.clone()).await.unwrap();
-    let run = async |code: &str| within(client.run(ExecuteRequest::new(code))).await.unwrap().value().unwrap();
+    let run = async |code: &str| {
+        within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap().value().unwrap()
+    };
     assert_eq!(run(&failing("mcp.call('late.one')")).await["code"], "UNKNOWN_SERVER");
     let one = |_: Nothing| async { Ok::<_, ToolError>(1) };
     tools.add("late.one", "Comes later", Effect::ReadOnly, one).unwrap();
@@ -351,7 +354,9 @@ async fn manifests_limit_time_size_and_number() {
     let slow = ToolSpec::new("t.slow", "", json!({})).effect(Effect::ReadOnly).timeout(Duration::from_millis(50));
     tools.add_with(slow, |_, _| std::future::pending()).unwrap();
     let client = Client::connect(relay.client_config().await.unwrap(), tools).await.unwrap();
-    let run = async |code: &str| within(client.run(ExecuteRequest::new(code))).await.unwrap().value().unwrap();
+    let run = async |code: &str| {
+        within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap().value().unwrap()
+    };
     let code = "return (await Promise.all(Array.from({length: 10}, () => mcp.call('t.few')))).length";
     assert_eq!(run(code).await, json!(10));
     assert_eq!(most.load(Ordering::SeqCst), 2);
@@ -450,7 +455,9 @@ async fn a_trace_goes_through_to_the_tool() {
     tools.add_with(spec, trace).unwrap();
     let client = Client::connect(relay.client_config().await.unwrap(), tools).await.unwrap();
     let parent: TraceContext = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".parse().unwrap();
-    let request = ExecuteRequest::new("return [await mcp.call('t.trace'), await mcp.call('t.trace')]").trace(parent);
+    let request = ExecuteRequest::new("return [await mcp.call('t.trace'), await mcp.call('t.trace')]")
+        .always_in_sandbox()
+        .trace(parent);
     let traces = within(client.run(request)).await.unwrap().parse::<[String; 2]>().unwrap();
     let [one, other] = traces.map(|trace| trace.parse::<TraceContext>().unwrap());
     assert!(one != other && one != parent && one.trace_id() == parent.trace_id() && other.trace_id() == one.trace_id());
@@ -465,7 +472,11 @@ async fn what_a_session_was_given_is_not_another_sessions_nor_another_tools() {
     let connect = async || Client::connect(relay.client_config().await.unwrap(), Arc::clone(&host)).await.unwrap();
     let (one, other) = (connect().await, connect().await);
     let pay = async |client: &Client| {
-        within(client.run(ExecuteRequest::new(format!("return await {PAY}")))).await.unwrap().value().unwrap()
+        within(client.run(ExecuteRequest::new(format!("return await {PAY}")).always_in_sandbox()))
+            .await
+            .unwrap()
+            .value()
+            .unwrap()
     };
     for (client, in_all) in [(&one, 1), (&one, 1), (&other, 2), (&one, 2)] {
         assert_eq!(pay(client).await, json!(5));
@@ -491,7 +502,10 @@ async fn questions_are_asked_one_after_the_other_and_each_has_its_time() {
     });
     let bank = Bank::open(|host| host.approver(slow)).await;
     let code = format!("return (await Promise.all(Array.from({{length: 5}}, () => {PAY}))).length");
-    let request = ExecuteRequest::new(code).limit(LimitName::ApprovalMs, 1_000).limit(LimitName::ToolCallMs, 500);
+    let request = ExecuteRequest::new(code)
+        .always_in_sandbox()
+        .limit(LimitName::ApprovalMs, 1_000)
+        .limit(LimitName::ToolCallMs, 500);
     assert_eq!(bank.run(request).await, json!(5));
     let seen = seen.lock().unwrap();
     assert!(seen.len() == 5 && seen.iter().all(|left| *left > Duration::from_millis(900)), "{seen:?}");

@@ -105,8 +105,11 @@ async fn the_forking_process_is_replaced_when_it_dies_and_after_its_forks() {
 async fn a_worker_that_dies_ends_its_own_execution() {
     let fixture = Fixture::start(&["--worker-stock", "1"]).await;
     let relay = fixture.relay.process_id().unwrap();
-    let execution =
-        fixture.client.execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")).await.unwrap();
+    let execution = fixture
+        .client
+        .execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})").always_in_sandbox())
+        .await
+        .unwrap();
     until(|| fixture.seen.running.load(Ordering::SeqCst) == 1).await;
     // All but the forking process are killed, the stock with it.
     let forking = zygote(relay).unwrap();
@@ -124,8 +127,11 @@ async fn a_worker_that_dies_ends_its_own_execution() {
 async fn when_the_relay_dies_calls_end_at_once_and_no_process_is_left() {
     let mut fixture = Fixture::start(&[]).await;
     let relay = fixture.relay.process_id().unwrap();
-    let execution =
-        fixture.client.execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})")).await.unwrap();
+    let execution = fixture
+        .client
+        .execute(ExecuteRequest::new("await mcp.call('test.wait', {ms: 60000})").always_in_sandbox())
+        .await
+        .unwrap();
     until(|| fixture.seen.running.load(Ordering::SeqCst) == 1).await;
     let children = children(relay);
     assert!(children.len() >= 2);

@@ -155,7 +155,7 @@ async fn sigterm_lets_what_runs_come_to_its_end() {
     let mut fixture = Fixture::start(&[]).await;
     let idle = connect(&fixture.relay, Tools::new()).await;
     let code = "await mcp.call('test.wait', {ms: 1000}); return 'done'";
-    let execution = fixture.client.execute(ExecuteRequest::new(code)).await.unwrap();
+    let execution = fixture.client.execute(ExecuteRequest::new(code).always_in_sandbox()).await.unwrap();
     until(|| fixture.seen.running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
     let pid = Pid::from_raw(fixture.relay.process_id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();

@@ -644,7 +644,7 @@ async fn a_token_says_which_tools_and_limits_there_are() {
     assert_eq!(client.limits().get(host_client::LimitName::WallMs), Some(700_000));
     let code = "const r = []; for (const t of ['test.fail', 'test.add', 'test.add', 'test.add', 'test.add']) \
         r.push(await mcp.call(t, {a: 1, b: 1}).catch((e) => e.code)); return r";
-    let outcome = within(client.run(host_client::ExecuteRequest::new(code))).await.unwrap();
+    let outcome = within(client.run(host_client::ExecuteRequest::new(code).always_in_sandbox())).await.unwrap();
     assert_eq!(outcome.value().unwrap(), json!(["UNKNOWN_TOOL", 2, 2, "TOOL_CALL_LIMIT", "TOOL_CALL_LIMIT"]));
     let arguments = ["--subject", "s", "--limit", "wall_ms=9000000"];
     let client = connect_as(&fixture.relay, &arguments, Tools::new()).await.unwrap();
