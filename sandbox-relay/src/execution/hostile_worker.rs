@@ -102,7 +102,7 @@ fn output(bytes: usize) -> Report {
 }
 
 fn done(bytes: usize) -> Report {
-    Report::Done(message::Done { result: vec![b'1'; bytes].into(), warnings: Vec::new(), memory_bytes: 0 })
+    Report::Done(message::Done { result: vec![b'1'; bytes].into(), ..message::Done::default() })
 }
 
 #[tokio::test]
