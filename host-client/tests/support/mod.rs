@@ -47,7 +47,8 @@ impl Caller {
     }
 
     /// Connects a host, and lets it ask for this execution.
-    pub(crate) async fn with(host: Host, request: ExecuteRequest) -> Self {
+    pub(crate) async fn with(host: Host, mut request: ExecuteRequest) -> Self {
+        request.bindings.push("introspection".into());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let config = ClientConfig::new(format!("ws://{}/ws", listener.local_addr().unwrap()), "token");
         let host = tokio::spawn(async move {
