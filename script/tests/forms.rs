@@ -90,6 +90,14 @@ fn the_first_fence_that_runs_is_taken_and_keeps_its_lines() {
 }
 
 #[test]
+fn columns_are_those_of_javascript() {
+    let error = prepare("/* 😀é😀 */ const a: string = \"x\"; throw new").unwrap_err();
+    assert_eq!((error.line, error.column), (1, 45), "{error:?}");
+    let name = &references("/* 😀 */ a").undeclared[0];
+    assert_eq!((name.line, name.column), (1, 10));
+}
+
+#[test]
 fn an_error_names_the_authors_line_and_column() {
     let error = prepare("const a = 1;\nconst = 2;").unwrap_err();
     assert_eq!((error.line, error.column), (2, 7), "{error:?}");
@@ -227,6 +235,21 @@ fn references_are_the_names_that_nothing_declares() {
 }
 
 #[test]
+fn names_of_every_scope_are_declared() {
+    let found = references(
+        "const { exa, a: [b, ...c] }: T = f(); type U = 1; enum E { M }
+        function g(p, { q } = {}) { try { let exa = 1 } catch (e) { class C { m(r) {} } } }
+        export default async () => { for (const i of x) (s => s)(i) }",
+    );
+    let expected = ["C", "E", "b", "c", "e", "exa", "g", "i", "p", "q", "r", "s"];
+    assert_eq!(found.declared, expected);
+    let many: String = (0..2_000).map(|n| format!("let a{n:04};")).collect();
+    let declared = references(&many).declared;
+    assert_eq!(declared.len(), relay_script::MAX_DECLARED_NAMES);
+    assert_eq!(declared.last().map(String::as_str), Some("a0999"));
+}
+
+#[test]
 fn a_missing_return_is_seen() {
     for source in [
         "const r = await exa.search({});\nr",
@@ -238,6 +261,15 @@ fn a_missing_return_is_seen() {
         "async function main() { const r = 1; r }",
         "const f = () => { return 1 }; f()",
         "a(); await b()",
+        "export default async () => { const r = await exa.search({a:1}); r }",
+        "export default async function main() { const r = 1; r }",
+        "export default (function () { const r = 1; r })",
+        "export async function main() { const r = await exa.search({a:1}); r }",
+        "export const main = async (): Promise<T> => { const r = 1; r as T }",
+        "const f = async () => { const r = 1; r };\nexport default f",
+        "function f() { const r = 1; r }\nexport { f as default }",
+        "const main = () => { const r = 1; r }; export { main }",
+        "export const a = 1; export async function main() { await exa.search({}) }",
     ] {
         assert!(references(source).missing_return, "{source}");
     }
@@ -254,6 +286,14 @@ fn a_missing_return_is_seen() {
         "async () => 1",
         "async () => { return 1 }",
         "export default 1",
+        "export default r",
+        "export default async () => exa.search({})",
+        "export default async () => { return 1 }",
+        "export async function main() { const r = 1; return r }",
+        "export async function main() { const r = 1; console.log(r) }",
+        "export function helper() { const r = 1; r }\nexport default () => { return 1 }",
+        "function main() { const r = 1; r }\nexport default () => { return 1 }",
+        "export const main = f(); f()",
         "for (const x of y) { return x }\nz",
         "let a; void a",
         "a(); await console.log(1)",
