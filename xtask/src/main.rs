@@ -72,7 +72,15 @@ fn main() -> anyhow::Result<()> {
 
 fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
     step("Building the relay and the quickstart (the first time takes some minutes)");
-    run::check(cargo().args(["build", "--release", "--package", "sandbox-relay", "--package", "examples"]))?;
+    run::check(cargo().args([
+        "build",
+        "--release",
+        "--package",
+        "sandbox-relay",
+        "--package",
+        "examples",
+        "--no-default-features",
+    ]))?;
     step("Auditing this project's dependencies with one script, in a relay of its own");
     let program = std::env::current_dir()?.join(run::target_folder()?).join("release/quickstart");
     run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))

@@ -142,7 +142,8 @@ pub(super) fn may_catch(source: &str) -> bool {
 /// What to do about what does not work, of code that went on without it.
 pub(super) fn caught(references: &References, source: &str, mut is_there: impl FnMut(&str) -> bool) -> Vec<String> {
     let has = HAS.get();
-    let mut hints = of_members(source);
+    let mut hints = of_members(source, &references.declared);
+    hints.extend(references.declared.iter().filter_map(|name| of_hidden_server(name, source)));
     for word in ["eval(", "Function("] {
         if source.contains(word) {
             hints.push(format!("{word}…) fails here: a text is never run as code; write the code itself"));
@@ -161,8 +162,18 @@ pub(super) fn caught(references: &References, source: &str, mut is_there: impl F
     hints
 }
 
+/// A name that the code gives to something of its own, and by which it calls a tool of a server.
+fn of_hidden_server(name: &str, source: &str) -> Option<String> {
+    let is_called = servers::tools(|tools| {
+        let own = tools.iter().filter(|(server, _)| sanitize(server) == name);
+        own.flat_map(|(_, tools)| tools).any(|tool| members_of(source, name).any(|member| member == sanitize(tool)))
+    });
+    is_called
+        .then(|| format!("{name} is the name of a server: call your own variable something else, such as {name}Result"))
+}
+
 /// Calls of tools that a server does not have.
-fn of_members(source: &str) -> Vec<String> {
+fn of_members(source: &str, declared: &[String]) -> Vec<String> {
     let servers: Vec<_> = servers::tools(|tools| tools.keys().map(|server| sanitize(server)).collect());
     let missing = |server: &String| {
         let has = |member: &str| {
@@ -175,7 +186,8 @@ fn of_members(source: &str) -> Vec<String> {
             .find(|member| !has(member) && source.contains(&format!("{server}.{member}(")))?;
         of_call(&format!("{server}.{member}"))
     };
-    if HAS.get().servers { servers.iter().filter_map(missing).take(MAX_NAMED).collect() } else { Vec::new() }
+    let looked_at = servers.iter().filter(|server| HAS.get().servers && !declared.contains(server));
+    looked_at.filter_map(missing).take(MAX_NAMED).collect()
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {

@@ -195,6 +195,10 @@ async fn what_was_caught_is_hinted_at_and_what_was_asked_for_first_is_not() {
             "the server exa has no tool web_serch; did you mean exa.web_search({…})?",
         ),
         (
+            "try { const exa = await exa.web_search({}); return exa } catch (e) { return e.message }",
+            "exa is the name of a server: call your own variable something else, such as exaResult",
+        ),
+        (
             "try { return eval('1') } catch { return 5 }",
             "eval(…) fails here: a text is never run as code; write the code itself",
         ),
@@ -204,6 +208,7 @@ async fn what_was_caught_is_hinted_at_and_what_was_asked_for_first_is_not() {
     for code in [
         "try { if (typeof require === 'function') require('fs') } catch {} return 1",
         "try { return Math.max(1) } catch { return console }",
+        "const exa = [1]; try { return exa.map((x) => x) } catch {}",
         "const fetch = () => 1; try { return fetch() } catch {}",
         "try { return exa.web_search({}) } catch {}",
         "return 1",
