@@ -15,6 +15,8 @@
 //!
 //! The parser recurses. [`prepare`] and [`references`] may overflow the stack on deeply nested code, and belong where
 //! that is expected; [`shortcut`] and [`json`] look at size and depth first and are safe anywhere.
+//! What `scan` counts are tokens of JavaScript, so whatever `shortcut` reaches must parse as nothing else (TypeScript has
+//! the same tokens, JSX has not).
 
 mod error;
 mod fence;

@@ -29,7 +29,8 @@ pub(crate) fn javascript<'a>(allocator: &'a Allocator, text: &'a str) -> Result<
 
 /// As [`javascript`], of TypeScript.
 pub(crate) fn typescript<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Program<'a>, ParseError> {
-    parse(allocator, text, SourceType::ts())
+    // By itself this type leaves open whether the text is a module; in what is none, `<!--` begins a comment.
+    parse(allocator, text, SourceType::ts().with_module(true))
 }
 
 /// Where the first element of JSX stands in a text that parses only with it.

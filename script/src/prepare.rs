@@ -200,10 +200,11 @@ fn to_javascript<'a, T>(
     allocator.reset();
     let stripped = strip::strip(&allocator, text).map_err(|error| match error {
         strip::Error::Refused(error) => Failure::Refused(error),
-        // Of the two parsers the one that came further knows better what is wrong.
-        strip::Error::Parse(error) => match javascript_error {
-            Some(other) if other.offset >= error.offset => Failure::Parse(other),
-            _ => Failure::Parse(error),
+        strip::Error::Parse(error) => match (strip::jsx(&allocator, text), javascript_error) {
+            (Some(jsx), _) => Failure::Refused(jsx),
+            // Of the two parsers the one that came further knows better what is wrong.
+            (None, Some(other)) if other.offset >= error.offset => Failure::Parse(other),
+            (None, _) => Failure::Parse(error),
         },
     })?;
     allocator.reset();

@@ -18,7 +18,7 @@ enum Last {
 }
 
 /// Whether the text may be one call with literal arguments. What is let through nests at most `MAX_DEPTH` brackets and
-/// `MAX_OTHER` other tokens deep.
+/// `MAX_OTHER` other tokens deep, as JavaScript and as TypeScript, whose tokens are the same; as JSX it may nest deeper.
 pub(crate) fn may_be_a_call(text: &str) -> bool {
     text.len() <= MAX_BYTES && Scan { bytes: text.as_bytes(), at: 0, depth: 0, others: 0 }.all().is_some()
 }
@@ -53,6 +53,9 @@ impl Scan<'_> {
                     self.string(byte)?;
                     Last::Value
                 }
+                // Comments of HTML, which hide the rest of their line from some parsers.
+                b'<' if self.bytes[self.at..].starts_with(b"!--") => return None,
+                b'-' if self.bytes[self.at..].starts_with(b"->") => return None,
                 b'{' | b'[' | b'(' => {
                     self.depth += 1;
                     if self.depth > MAX_DEPTH {
@@ -141,6 +144,8 @@ impl Scan<'_> {
             self.at += 1;
             match byte {
                 b'\\' => self.at += 1,
+                // Where it is no error, it ends the string.
+                b'\n' | b'\r' if quote != b'`' => return None,
                 b'$' if quote == b'`' && self.bytes.get(self.at) == Some(&b'{') => return None,
                 _ if byte == quote => return Some(()),
                 _ => {}

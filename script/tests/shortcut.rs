@@ -3,6 +3,9 @@
 
 mod node;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
 use relay_script::{Callee, Shortcut, prepare, shortcut};
 
 fn call(source: &str) -> Option<(Callee, String)> {
@@ -438,6 +441,79 @@ fn what_is_let_through_fits_on_the_stack() {
                 }
             }
         }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(attack).unwrap().join().unwrap();
+}
+
+/// Brackets in what is a string or a comment in one language, and code in another: on a stack of 1 MiB.
+#[test]
+fn brackets_in_quotes_stay_in_quotes_in_every_language() {
+    let attack = || {
+        for brackets in ["[", "{a:", "(", "<a>", "!", "{", "`"] {
+            let many = brackets.repeat(60_000 / brackets.len());
+            for source in [
+                format!("<a>\"{{{many}\" 1 1"),
+                format!("<a>'{{{many}' 1 1"),
+                format!("<a>{{/*{many}*/ 1 1"),
+                format!("<a>//{{{many}\n 1 1"),
+                format!("<a b=\"\\\" c=\"{{{many}\" 1 1"),
+                format!("<a>`{{{many}` 1 1"),
+                format!("<a>{{`{many}`}}</a>"),
+                format!("<>\"{{{many}\"</>"),
+                format!("<![CDATA[\"{many}\"]]>"),
+                format!("<!--\"\n{many}\""),
+                format!("1\n<!--'\n{many}'"),
+                format!("1\n--> \"\n{many}\""),
+                format!("1 as 1\n--> `\n{many}`"),
+                format!("let a: \"{many}\" = 1 1"),
+                format!("<\"{many}\">1 1"),
+                format!("<`{many}`>1 1"),
+                format!("a<\"{many}\">(1)"),
+                format!("a<'\n{many}'>(1)"),
+                format!("\"\n{many}\""),
+                format!("'\r\n{many}'"),
+                format!("/\"/{many}/\"/"),
+                format!("a</\"{many}\""),
+                format!("1//\u{2028}{many}"),
+            ] {
+                for fence in ["", "```ts\n", "```tsx\n", "```jsx\n", "```\n", "~~~js\n"] {
+                    let _: Option<Shortcut> = shortcut(&format!("{fence}{source}"));
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(attack).unwrap().join().unwrap();
+}
+
+/// Tokens in any order, among them long runs of brackets that only the right language knows to be strings.
+#[test]
+fn no_mixture_of_tokens_overflows_the_stack() {
+    const TOKENS: [&str; 32] = [
+        "<", ">", "<a>", "</a>", "<>", "</>", "\"", "'", "`", "[", "]", "{", "}", "(", ")", "\\", "\n", "//", "/*",
+        "*/", "<!--", "-->", "1 ", "a", ":", "as ", "=", ".b", "=>", ",", "let a:", "a.b(",
+    ];
+    const FENCES: [&str; 6] = ["", "", "", "```ts\n", "```tsx\n", "```js\n"];
+    let token = (select(&TOKENS[..]), 1..4_usize).prop_map(|(token, count)| token.repeat(count));
+    // What hides the quote that follows, in one language or the other, and what then ends there.
+    let hidden = select(&["", "", "<a>", "<a>{", "\n<!--", "\n-->", "//", "</"][..]);
+    let quote = select(&["\"", "'", "`", "/*", "//", ""][..]);
+    let bracket = select(&["[", "{", "(", "{a:", "<a>", "!", "a=>"][..]);
+    let run = (hidden, quote, select(&["", "\n", "{"][..]), bracket).prop_map(|(hidden, quote, first, bracket)| {
+        let end = match quote {
+            "/*" => "*/",
+            "//" => "\n",
+            quote => quote,
+        };
+        format!("{hidden}{quote}{first}{}{end}", bracket.repeat(4_000))
+    });
+    let pieces = vec(prop_oneof![2 => token, 1 => run], 1..8);
+    let attack = move || {
+        let config = ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() };
+        proptest!(config, |(fence in select(&FENCES[..]), pieces in pieces)| {
+            let mut source = format!("{fence}{}", pieces.concat());
+            source.truncate(relay_script::MAX_SHORTCUT_BYTES);
+            let _: Option<Shortcut> = shortcut(&source);
+        });
     };
     std::thread::Builder::new().stack_size(1 << 20).spawn(attack).unwrap().join().unwrap();
 }

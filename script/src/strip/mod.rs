@@ -32,7 +32,7 @@ pub(crate) enum Error {
     Refused(SyntaxError),
 }
 
-/// The text without its types.
+/// The text without its types. Like JavaScript's, the parser's depth is bounded by what `scan` counts.
 ///
 /// # Errors
 /// It is no TypeScript, or holds what has a meaning of its own in TypeScript alone.
@@ -47,10 +47,16 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<String, Error> 
         let stripped = strip_program(&program, led).map_err(|error| unled(error, text))?;
         return Ok(stripped.get(EXPRESSION_LEAD.len()..).unwrap_or("").to_owned());
     }
-    match parse::first_jsx(allocator, text) {
-        Some(at) => Err(Error::Refused(refuse::JSX.at(text, at))),
-        None => Err(Error::Parse(error)),
-    }
+    Err(Error::Parse(error))
+}
+
+/// What to say of a text that is no TypeScript because it holds JSX.
+///
+/// Between the elements of JSX a quote is a quote, and what follows it is no string but may be code. A look at the
+/// tokens of JavaScript thus says nothing about how deeply the text nests here: this is only for where the stack may
+/// overflow.
+pub(crate) fn jsx(allocator: &Allocator, text: &str) -> Option<SyntaxError> {
+    parse::first_jsx(allocator, text).map(|at| refuse::JSX.at(text, at))
 }
 
 /// Whether there is anything in the tree that only TypeScript, or no engine, knows. The parser of JavaScript lets some
