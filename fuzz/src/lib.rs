@@ -12,12 +12,13 @@ pub use sandbox_relay::fuzz::{meter, session, source, token};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("frame", frame),
     ("meter", meter),
     ("session", session),
     ("token", token),
     ("source", source),
+    ("shortcut", shortcut),
     ("host_session", host_session),
     ("schema", schema),
 ];
@@ -28,4 +29,21 @@ pub fn frame(data: &[u8]) {
         let again = relay_proto::frame::decode(relay_proto::frame::encode(&message));
         assert_eq!(again.as_ref(), Ok(&message));
     }
+}
+
+/// Code that a host looks at itself, on the smallest stack that is promised to be enough: what is taken for a call is a
+/// program too.
+pub fn shortcut(data: &[u8]) {
+    const STACK_BYTES: usize = 1 << 20;
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let look = || {
+        if relay_script::shortcut(text).is_some() {
+            assert!(relay_script::prepare(text).is_ok());
+        }
+    };
+    let failed = std::thread::scope(|scope| {
+        let looking = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, look);
+        looking.map(|thread| thread.join().is_err())
+    });
+    assert!(matches!(failed, Ok(false)), "no thread, or it panicked: {failed:?}");
 }
