@@ -358,6 +358,12 @@ fn what_only_looks_like_types_stays() {
     for source in [
         "0; return a < b > (c)",
         "0; const T = 1; return f<T>(x)",
+        "0; const T = {}, U = 1; return f<T.a | U>(x)",
+        "0; const [low, { high }] = x; return g(low<high, high>(low))",
+        "0; function f(number) { return 0<number>(1) }",
+        "0; return a < typeof b > (c)",
+        "0; return a <b>(c)",
+        "0; x => y < 2, y=>(z)",
         "0; return f<T> (x)",
         "0; const s = 'let x: number = 1 as any'; return s",
         "0; return `type A = ${1} as any`",
@@ -375,4 +381,47 @@ fn what_only_looks_like_types_stays() {
         stripped("const s = new Set<string>(a); return f<A.B>`x`").unwrap(),
         "const s = new Set        (a); return f     `x`"
     );
+}
+
+/// Unmarked code that JavaScript would read as comparisons, which give `false` or find a name that is no variable.
+#[test]
+fn a_call_with_type_arguments_is_a_call() {
+    for arguments in [
+        "<string>",
+        "<typeof x>",
+        "<typeof a>",
+        "<true>",
+        "<\"a\">",
+        "<1 | 2>",
+        "<-1>",
+        "<null>",
+        "<undefined>",
+        "<{a: number}>",
+        "<{ a: string; b: { c: a } }>",
+        "<{ a }>",
+        "<[a, T]>",
+        "<[]>",
+        "<{}>",
+        "<string | null>",
+        "<T & { a: 1 }>",
+        "<a | T>",
+        "<Array<string>>",
+        "<Record<string, T[]>>",
+        "<Map<string, Set<T>>>",
+        "<keyof T>",
+        "<T[\"a\"]>",
+        "<A.B.C>",
+        "<`a`>",
+        "<this>",
+        "<T, U, V>",
+        "<\n  string | null\n>",
+    ] {
+        let blank: String = arguments.chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
+        for callee in ["await exa.search", "new Set", "a.b.c", "a()", "a[0]", "f"] {
+            for call in ["(a)", "({ q: 1 })", "()", "([1]).size", "(null, ...a)", "`a`"] {
+                let text = |arguments: &str| format!("0; const a = {callee}{arguments}{call}; return a");
+                assert_eq!(stripped(&text(arguments)).unwrap(), text(&blank), "{}", text(arguments));
+            }
+        }
+    }
 }

@@ -2,71 +2,122 @@
 
 use std::collections::HashSet;
 
-use memchr::memmem;
+use memchr::memchr_iter;
+use oxc_allocator::Allocator;
 use oxc_ast::ast::*;
 use oxc_ast_visit::{Visit, walk};
-use oxc_span::GetSpan;
+use oxc_span::{GetSpan, Span};
 
-use crate::parse::index;
+use crate::parse::{self, index};
 
-/// Whether code that parses as JavaScript calls `f<T>(x)`, written without spaces, where nothing declares `T`.
+/// Whether code that parses as JavaScript calls `f<T>(x)`, written without spaces around the angle brackets, where the
+/// comparison would make no sense: `T` has a name that nothing declares, or none at all, or holds a `typeof` or an object.
 ///
-/// As JavaScript it would compare `f` with something that is not there. With spaces, or with such a variable, it is
+/// As JavaScript it would compare `f` with something that is not there. With spaces, or with a variable `T`, it is
 /// taken at its word.
 pub(super) fn has_generic_call(program: &Program<'_>) -> bool {
-    let text = program.source_text.as_bytes();
-    if memmem::find(text, b">(").is_none() && memmem::find(text, b">`").is_none() {
+    let text = program.source_text;
+    if !may_have_arguments(text.as_bytes()) {
         return false;
     }
-    let mut calls = Calls { text: program.source_text, types: Vec::new(), declared: HashSet::new() };
-    calls.visit_program(program);
-    calls.types.iter().any(|name| !calls.declared.contains(name))
+    let allocator = Allocator::default();
+    let Ok(typescript) = parse::typescript(&allocator, text) else { return false };
+    let mut calls = Calls { text, arguments: Vec::new() };
+    calls.visit_program(&typescript);
+    if calls.arguments.is_empty() {
+        return false;
+    }
+    let mut names = Names { used: Vec::new(), declared: HashSet::new() };
+    names.visit_program(program);
+    names.used.sort_unstable_by_key(|(at, _)| *at);
+    calls.arguments.iter().any(|arguments| arguments.is_only_type || !names.may_compare(arguments.span))
 }
 
-struct Calls<'s, 'a> {
+/// Whether there is `>(` or `` >` `` with something other than an arrow or a space before it.
+fn may_have_arguments(text: &[u8]) -> bool {
+    memchr_iter(b'>', text).any(|at| {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        matches!(text.get(at + 1), Some(b'(' | b'`')) && !matches!(before, None | Some(b'=' | b' '))
+    })
+}
+
+/// What TypeScript reads: the type arguments of calls, with nothing before and after their brackets.
+struct Calls<'s> {
     text: &'s str,
-    /// What stands between the angle brackets.
-    types: Vec<&'a str>,
+    arguments: Vec<Arguments>,
+}
+
+/// Type arguments of a call, with their brackets.
+struct Arguments {
+    span: Span,
+    /// There is a `typeof` or an object in them, which nobody compares with `<`.
+    is_only_type: bool,
+}
+
+impl Calls<'_> {
+    fn note(&mut self, callee: Span, arguments: Option<&TSTypeParameterInstantiation<'_>>) {
+        let Some(arguments) = arguments else { return };
+        let end = index(arguments.span.end);
+        let is_close = arguments.span.start == callee.end && self.text[end..].starts_with(['(', '`']);
+        if is_close {
+            let mut only = OnlyTypes(false);
+            only.visit_ts_type_parameter_instantiation(arguments);
+            self.arguments.push(Arguments { span: arguments.span, is_only_type: only.0 });
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Calls<'_> {
+    fn visit_call_expression(&mut self, call: &CallExpression<'a>) {
+        self.note(call.callee.span(), call.type_arguments.as_deref());
+        walk::walk_call_expression(self, call);
+    }
+
+    fn visit_new_expression(&mut self, new: &NewExpression<'a>) {
+        self.note(new.callee.span(), new.type_arguments.as_deref());
+        walk::walk_new_expression(self, new);
+    }
+
+    fn visit_tagged_template_expression(&mut self, tagged: &TaggedTemplateExpression<'a>) {
+        self.note(tagged.tag.span(), tagged.type_arguments.as_deref());
+        walk::walk_tagged_template_expression(self, tagged);
+    }
+}
+
+/// Finds `typeof x` and `{ a: T }`.
+struct OnlyTypes(bool);
+
+impl<'a> Visit<'a> for OnlyTypes {
+    fn visit_ts_type_query(&mut self, _: &TSTypeQuery<'a>) {
+        self.0 = true;
+    }
+
+    fn visit_ts_type_literal(&mut self, _: &TSTypeLiteral<'a>) {
+        self.0 = true;
+    }
+}
+
+/// What JavaScript reads: the names of variables, and where they are used.
+struct Names<'a> {
+    used: Vec<(u32, &'a str)>,
     declared: HashSet<&'a str>,
 }
 
-impl Calls<'_, '_> {
-    fn is_between(&self, sign: &str, left: &Expression<'_>, right: &Expression<'_>) -> bool {
-        self.text.get(index(left.span().end)..index(right.span().start)) == Some(sign)
-    }
-
-    fn is_argument(&self, expression: &Expression<'_>) -> bool {
-        self.text[index(expression.span().start)..].starts_with(['(', '`'])
+impl Names<'_> {
+    /// Whether the text here has variables, and all of them are there.
+    fn may_compare(&self, span: Span) -> bool {
+        let first = self.used.partition_point(|(at, _)| *at < span.start);
+        let mut inside = self.used[first..].iter().take_while(|(at, _)| *at < span.end).peekable();
+        inside.peek().is_some() && inside.all(|(_, name)| self.declared.contains(name))
     }
 }
 
-impl<'a> Visit<'a> for Calls<'_, 'a> {
+impl<'a> Visit<'a> for Names<'a> {
     fn visit_binding_identifier(&mut self, id: &BindingIdentifier<'a>) {
         self.declared.insert(id.name.as_str());
     }
 
-    fn visit_binary_expression(&mut self, it: &BinaryExpression<'a>) {
-        if it.operator == BinaryOperator::GreaterThan
-            && let Expression::BinaryExpression(less) = &it.left
-            && less.operator == BinaryOperator::LessThan
-            && let Some(name) = root(&less.right)
-            && self.is_between("<", &less.left, &less.right)
-            && self.is_between(">", &it.left, &it.right)
-            && self.is_argument(&it.right)
-        {
-            self.types.push(name);
-        }
-        walk::walk_binary_expression(self, it);
-    }
-}
-
-/// The first name in `A.B.C`.
-fn root<'a>(mut expression: &Expression<'a>) -> Option<&'a str> {
-    loop {
-        match expression {
-            Expression::Identifier(name) => return Some(name.name.as_str()),
-            Expression::StaticMemberExpression(member) => expression = &member.object,
-            _ => return None,
-        }
+    fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
+        self.used.push((name.span.start, name.name.as_str()));
     }
 }
