@@ -32,7 +32,7 @@ pub struct Undeclared {
     pub in_typeof: bool,
     /// Of its first use, from 1, in the author's text.
     pub line: u32,
-    /// From 1, in characters.
+    /// From 1, in UTF-16 code units, as JavaScript counts.
     pub column: u32,
 }
 
@@ -108,21 +108,77 @@ impl<'a> Visit<'a> for Uses<'_, 'a> {
     }
 }
 
-/// Looks at the statements of the program, or of the one function that it is.
+/// Looks at the statements of the program, or of the one function that it is or exports.
 fn is_return_missing(program: &Program<'_>) -> bool {
-    let is_module = program.body.iter().any(|statement| statement.as_module_declaration().is_some());
     match program.body.as_slice() {
-        [Statement::ExpressionStatement(only)] => match only.expression.without_parentheses() {
-            Expression::ArrowFunctionExpression(arrow) => match &arrow.body {
-                ArrowFunctionBody::FunctionBody(body) => ends_in_lost_value(&body.statements),
-                _ => false,
-            },
-            Expression::FunctionExpression(function) => loses_value(function),
-            // One expression is the value of the program.
+        // Anything else that is one expression is the value of the program.
+        [Statement::ExpressionStatement(only)] => function_loses_value(&only.expression),
+        [Statement::FunctionDeclaration(function)] => loses_value(function),
+        statements if statements.iter().any(|statement| statement.as_module_declaration().is_some()) => {
+            is_return_missing_in_module(statements)
+        }
+        statements => ends_in_lost_value(statements),
+    }
+}
+
+/// As the worker does, looks for the default export first, then for `main`.
+fn is_return_missing_in_module(statements: &[Statement<'_>]) -> bool {
+    let default = statements.iter().find_map(|statement| match statement {
+        Statement::ExportDefaultDeclaration(export) => Some(&export.declaration),
+        _ => None,
+    });
+    match default {
+        Some(ExportDefaultDeclarationKind::FunctionDeclaration(function)) => return loses_value(function),
+        Some(declaration) => {
+            return match declaration.as_expression().map(Expression::without_parentheses) {
+                Some(Expression::Identifier(name)) => declared_loses_value(statements, name.name.as_str()),
+                Some(expression) => function_loses_value(expression),
+                None => false,
+            };
+        }
+        None => {}
+    }
+    let local = |exported: &str| {
+        statements.iter().find_map(|statement| match statement {
+            Statement::ExportNamedDeclaration(export) => {
+                export.specifiers.iter().find(|one| one.exported.name() == exported).map(|one| one.local.name())
+            }
+            _ => None,
+        })
+    };
+    let name = local("default").or_else(|| local("main"));
+    declared_loses_value(statements, name.as_ref().map_or("main", |name| name.as_str()))
+}
+
+/// Whether the function of this name, which the statements declare, loses its value.
+fn declared_loses_value(statements: &[Statement<'_>], name: &str) -> bool {
+    statements.iter().filter_map(declaration).any(|declaration| match declaration {
+        Declaration::FunctionDeclaration(function) => {
+            function.id.as_ref().is_some_and(|id| id.name == name) && loses_value(function)
+        }
+        Declaration::VariableDeclaration(variables) => variables.declarations.iter().any(|variable| {
+            variable.id.get_identifier_name().is_some_and(|id| id == name)
+                && variable.init.as_ref().is_some_and(function_loses_value)
+        }),
+        _ => false,
+    })
+}
+
+fn declaration<'s, 'a>(statement: &'s Statement<'a>) -> Option<&'s Declaration<'a>> {
+    match statement {
+        Statement::ExportDeclaration(export) => Some(&export.declaration),
+        statement => statement.as_declaration(),
+    }
+}
+
+fn function_loses_value(expression: &Expression<'_>) -> bool {
+    match expression.without_parentheses() {
+        Expression::ArrowFunctionExpression(arrow) => match &arrow.body {
+            ArrowFunctionBody::FunctionBody(body) => ends_in_lost_value(&body.statements),
             _ => false,
         },
-        [Statement::FunctionDeclaration(function)] => loses_value(function),
-        statements => !is_module && ends_in_lost_value(statements),
+        Expression::FunctionExpression(function) => loses_value(function),
+        _ => false,
     }
 }
 
