@@ -7,7 +7,7 @@ pub struct SyntaxError {
     pub message: String,
     /// From 1, in the author's text; 0 where there is none.
     pub line: u32,
-    /// From 1, in characters; 0 where there is none.
+    /// From 1, in UTF-16 code units, as JavaScript counts; 0 where there is none.
     pub column: u32,
     /// What to do instead; may be empty.
     pub hint: &'static str,
@@ -21,7 +21,7 @@ impl SyntaxError {
         Self {
             message,
             line: count(before.matches('\n').count() + 1),
-            column: count(before[line_start..].chars().count() + 1),
+            column: count(before[line_start..].encode_utf16().count() + 1),
             hint,
         }
     }

@@ -90,6 +90,14 @@ fn the_first_fence_that_runs_is_taken_and_keeps_its_lines() {
 }
 
 #[test]
+fn columns_are_those_of_javascript() {
+    let error = prepare("/* 😀é😀 */ const a: string = \"x\"; throw new").unwrap_err();
+    assert_eq!((error.line, error.column), (1, 45), "{error:?}");
+    let name = &references("/* 😀 */ a").undeclared[0];
+    assert_eq!((name.line, name.column), (1, 10));
+}
+
+#[test]
 fn an_error_names_the_authors_line_and_column() {
     let error = prepare("const a = 1;\nconst = 2;").unwrap_err();
     assert_eq!((error.line, error.column), (2, 7), "{error:?}");
