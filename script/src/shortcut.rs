@@ -6,11 +6,10 @@ use memchr::memmem;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::*;
 
-use crate::error::SyntaxError;
 use crate::fence::{self, Code, Fence, Marked};
 use crate::json::{self, MAX_DEPTH};
 use crate::literal::Literal;
-use crate::parse::{self, index};
+use crate::parse;
 use crate::{scan, strip};
 
 /// The most bytes of a source that is looked at.
@@ -34,10 +33,6 @@ pub struct LiteralCall {
     pub callee: Callee,
     /// With what; an empty object if nothing is written.
     pub arguments: Literal,
-    /// Of the call, from 1, in the author's text.
-    pub line: u32,
-    /// From 1, in characters.
-    pub column: u32,
 }
 
 /// How a tool is named in a call.
@@ -82,7 +77,7 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
         }
     };
     let mut shape = Shape { declared: Vec::new(), is_async: true };
-    shape.program(&program).and_then(|expression| shape.action(expression, code))
+    shape.program(&program).and_then(|expression| shape.action(expression))
 }
 
 /// What surrounds the call.
@@ -174,7 +169,7 @@ impl<'t> Shape<'t> {
         (!is_reserved(name)).then(|| self.declared.push(name))
     }
 
-    fn action(&self, expression: &Expression<'_>, code: Code<'_>) -> Option<Shortcut> {
+    fn action(&self, expression: &Expression<'_>) -> Option<Shortcut> {
         let expression = match bare(expression) {
             Expression::AwaitExpression(_) if !self.is_async => return None,
             Expression::AwaitExpression(it) => bare(&it.argument),
@@ -208,12 +203,9 @@ impl<'t> Shape<'t> {
             [only] => literal(only.as_expression()?, 0)?,
             _ => return None,
         };
-        let place = SyntaxError::at(code.text, index(call.span.start), String::new(), "").moved(code.first_line);
         Some(Shortcut::Call(LiteralCall {
             callee,
             arguments: arguments.unwrap_or_else(|| Literal::Object(Vec::new())),
-            line: place.line,
-            column: place.column,
         }))
     }
 }
