@@ -16,7 +16,7 @@ use oxc_span::{GetSpan, Span};
 use crate::error::SyntaxError;
 use crate::fence::{self, Code, Fence, Marked};
 use crate::parse::{self, ParseError, index};
-use crate::strip::{self, EXPRESSION_LEAD};
+use crate::strip::{self, EXPRESSION_LEAD, Objects, Stripped};
 
 /// Code as V8 will see it.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +40,12 @@ pub enum Entry {
     Default,
     /// The author's exported `main`: call it.
     Main,
+}
+
+/// The author's code as plain JavaScript: without Markdown around it, its types blanked.
+pub(crate) struct JavaScript<'a> {
+    pub(crate) text: Cow<'a, str>,
+    pub(crate) enums: Objects,
 }
 
 /// The syntax tree of JavaScript.
@@ -92,6 +98,18 @@ impl Prepared {
         self.line_offset += i32::try_from(lines).unwrap_or(i32::MAX);
         self
     }
+
+    /// Puts the objects of enums before the author's first line.
+    fn with_enums(mut self, enums: &Objects) -> Self {
+        if enums.declarations.is_empty() {
+            return self;
+        }
+        let has_line = self.line_offset < 0;
+        self.module.insert_str(0, if has_line { "" } else { "\n" });
+        self.module.insert_str(0, &enums.declarations);
+        self.line_offset = -1;
+        self
+    }
 }
 
 /// What to do about a text that does not parse, from how its lines begin.
@@ -129,13 +147,12 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     .map(|(prepared, lines)| prepared.moved(lines))
 }
 
-/// The author's code as plain JavaScript: without Markdown around it, its types blanked. Also how many lines stood
-/// before.
+/// The author's code as plain JavaScript, and how many lines of Markdown stood before it.
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn javascript(source: &str) -> Result<(Cow<'_, str>, u32), SyntaxError> {
-    in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(text, ())| text))
+pub(crate) fn javascript(source: &str) -> Result<(JavaScript<'_>, u32), SyntaxError> {
+    in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code))
 }
 
 /// Does something with the code of a text that may be Markdown, and says how many lines stand before it.
@@ -177,7 +194,7 @@ fn in_fence<'a, T>(
 
 /// The module for a text without Markdown.
 fn prepare_text(text: &str, marked: Marked) -> Result<Prepared, Failure> {
-    to_javascript(text, marked, form).map(|(_, prepared)| prepared)
+    to_javascript(text, marked, form).map(|(code, prepared)| prepared.with_enums(&code.enums))
 }
 
 /// What `work` makes of the text as JavaScript, its types blanked if there are any.
@@ -185,20 +202,22 @@ fn to_javascript<'a, T>(
     text: &'a str,
     marked: Marked,
     work: impl Fn(&str, &Tree<'_>) -> Result<T, Failure>,
-) -> Result<(Cow<'a, str>, T), Failure> {
+) -> Result<(JavaScript<'a>, T), Failure> {
     let mut allocator = Allocator::default();
     let javascript_error = if marked == Marked::TypeScript {
         None
     } else {
         match tree(&allocator, text).and_then(|tree| work(text, &tree)) {
-            Ok(done) => return Ok((Cow::Borrowed(text), done)),
+            Ok(done) => {
+                return Ok((JavaScript { text: Cow::Borrowed(text), enums: Objects::default() }, done));
+            }
             Err(Failure::Parse(error)) => Some(error),
             Err(Failure::NotJavaScript) => None,
             Err(failure) => return Err(failure),
         }
     };
     allocator.reset();
-    let stripped = strip::strip(&allocator, text).map_err(|error| match error {
+    let Stripped { text, enums } = strip::strip(&allocator, text).map_err(|error| match error {
         strip::Error::Refused(error) => Failure::Refused(error),
         strip::Error::Parse(error) => match (strip::jsx(&allocator, text), javascript_error) {
             (Some(jsx), _) => Failure::Refused(jsx),
@@ -208,8 +227,8 @@ fn to_javascript<'a, T>(
         },
     })?;
     allocator.reset();
-    let done = tree(&allocator, &stripped).and_then(|tree| work(&stripped, &tree))?;
-    Ok((Cow::Owned(stripped), done))
+    let done = tree(&allocator, &text).and_then(|tree| work(&text, &tree))?;
+    Ok((JavaScript { text: Cow::Owned(text), enums }, done))
 }
 
 fn tree<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Tree<'a>, Failure> {

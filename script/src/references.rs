@@ -10,7 +10,7 @@ use oxc_span::Span;
 
 use crate::error::SyntaxError;
 use crate::parse::{self, index};
-use crate::prepare;
+use crate::prepare::{self, JavaScript};
 
 /// What a program refers to, and how it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,13 +41,14 @@ pub struct Undeclared {
 /// Code that does not parse has no references.
 #[must_use]
 pub fn references(source: &str) -> References {
-    let Ok((text, lines)) = prepare::javascript(source) else { return References::default() };
+    let Ok((JavaScript { text, enums }, lines)) = prepare::javascript(source) else { return References::default() };
     let allocator = Allocator::default();
     let Ok(program) = parse::javascript(&allocator, &text) else { return References::default() };
     let semantic = SemanticBuilder::new().build(&program).semantic;
     let mut uses = Uses { scoping: semantic.scoping(), found: BTreeMap::new() };
     uses.visit_program(&program);
-    let undeclared = uses.found.into_iter().map(|(name, found)| {
+    let of_author = uses.found.into_iter().filter(|(name, _)| !enums.is_name(name));
+    let undeclared = of_author.map(|(name, found)| {
         let place = SyntaxError::at(&text, index(found.first.start), String::new(), "").moved(lines);
         let Found { called, in_typeof, .. } = found;
         Undeclared { name: name.to_owned(), called, in_typeof, line: place.line, column: place.column }

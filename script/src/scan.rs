@@ -117,11 +117,17 @@ impl Scan<'_> {
 
     /// A word: the key of a member, one of the words that are literals, or something else.
     fn key_or_other(&mut self, last: Last) -> Option<()> {
-        let is_literal = matches!(self.word(), b"true" | b"false" | b"null" | b"undefined");
+        let word = self.word();
+        let is_literal = matches!(word, b"true" | b"false" | b"null" | b"undefined");
+        // An enum is no call, and the values of its members can be much longer than its text.
+        let is_enum = word == b"enum";
         let next = self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
         // In `a: b: c` the words are labels, which nest.
         let is_key = next == Some(&b':') && last == Last::Open;
-        if is_key || is_literal && last != Last::Value { Some(()) } else { self.other() }
+        if is_key || is_literal && last != Last::Value {
+            return Some(());
+        }
+        if is_enum { None } else { self.other() }
     }
 
     fn comment(&mut self) -> Option<()> {

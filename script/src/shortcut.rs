@@ -73,7 +73,7 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
         Some(program) => program,
         None => {
             let stripped = strip::strip(&allocator, code.text).ok()?;
-            parse::javascript(&allocator, allocator.alloc_str(&stripped)).ok()?
+            parse::javascript(&allocator, allocator.alloc_str(&stripped.text)).ok()?
         }
     };
     let mut shape = Shape { declared: Vec::new(), is_async: true };

@@ -5,7 +5,7 @@
 mod judge;
 
 use judge::{Case, Taken, compare, corpus, stripped};
-use relay_script::prepare;
+use relay_script::{prepare, references};
 
 #[test]
 fn each_construct_means_what_it_means_in_typescript() {
@@ -294,17 +294,67 @@ fn enums_have_the_values_of_typescript() {
         let second = if text.contains("enum C") { ", C" } else { "" };
         Case::run(format!("{text}\nreturn [A{second}, Object.entries(A)]"))
     });
-    compare(cases.collect(), Taken::All);
+    let whole = [
+        "const f = () => { enum A { B } enum C { B = 7 } return [A, C] }; return f()",
+        "enum A { B } { enum A { B = 'x' } var inner = A } return [A, inner]",
+        "for (const $ of [1]) { enum A { B = 5 } return [A, $] }",
+        "const a = 1, b = 2; enum A { B } function _() { enum $ { C } return $ } return [a, b, A, _()]",
+        "enum A{} return Object.keys(A)",
+        "enum $ { B } return $",
+        "const x = 1\nenum A { B }\n(x)\nreturn A",
+        "enum A { B } [A.B].length; return A",
+        "enum A\n{ B }\n`x`\nreturn A",
+    ];
+    compare(cases.chain(whole.map(|text| Case::run(text.into()))).collect(), Taken::All);
+}
+
+/// The line of the objects, and the author's text behind it.
+fn with_enums(source: &str) -> (String, String) {
+    let prepared = prepare(source).unwrap();
+    assert_eq!(prepared.line_offset, -1, "{source}");
+    let (first, rest) = prepared.module.split_once('\n').unwrap();
+    (first.to_owned(), rest.strip_suffix("\n}").unwrap_or(rest).to_owned())
 }
 
 #[test]
-fn an_enum_keeps_its_lines_and_the_columns_of_other_lines() {
-    let module = prepare("enum A {\n  B,\n  C = 'c'\n}\nthrow new Error(A.B)").unwrap().module;
-    let lines: Vec<&str> = module.lines().skip(1).collect();
-    assert_eq!(
-        lines[..5],
-        ["const A = {", "  [\"B\"]: 0, [\"0\"]: \"B\",", "  [\"C\"]: \"c\"", "};", "throw new Error(A.B)"]
-    );
+fn an_enum_leaves_all_that_is_not_its_own_where_it_was() {
+    for (source, expected) in [
+        ("enum Color { Red, Green }; throw new Error(\"here\")", "let Color=$; ; throw new Error(\"here\")"),
+        ("const enum A { B = 'b' } throw A", "let A=$; throw A"),
+        ("enum A{} throw A", "let A=$; throw A"),
+        ("enum A{ } throw A", "let A=$; throw A"),
+        ("enum A{B} throw A", "let A=$; throw A"),
+        ("enum A {\n  B,\n  C = 'c' } throw A", "let A=$;\n\nthrow A"),
+        ("enum /* é😀 */\n  A\n{ B } throw A", "let A=$; \n\nthrow A"),
+        ("enum\nA{} throw A", "let A=$;\nthrow A"),
+        ("() => { enum A { B } throw enum_ }; 1", "() => { let A=$; throw enum_ }; 1"),
+        ("enum A { B } enum C { D } throw $", "let A=_; let C=a; throw $"),
+        ("enum A { 'é😀' } throw A", "let A=$; throw A"),
+        ("export enum A { B } export default () => { throw A }", "export let A=$; export default () => { throw A }"),
+        ("export enum A {\n B\n}\nexport default A", "export let A=$;\n\n\nexport default A"),
+    ] {
+        let (objects, rest) = with_enums(source);
+        // How many blanks there are is what the lengths of the lines tell.
+        let squeezed: Vec<String> =
+            rest.split('\n').map(|line| line.split_inclusive(' ').filter(|part| *part != " ").collect()).collect();
+        assert_eq!(squeezed.join("\n"), expected, "{source}");
+        let lengths = |text: &str| -> Vec<usize> { text.lines().map(|line| line.encode_utf16().count()).collect() };
+        let first = lengths(&rest)[0];
+        let is_as_long = first == lengths(source)[0] || source.starts_with("enum\n");
+        assert!(is_as_long && lengths(&rest)[1..] == lengths(source)[1..], "{source}\n{rest}");
+        assert!(objects.starts_with("const "), "{objects}");
+    }
+    let (objects, _) = with_enums("enum A { B, C = 'c' }\nthrow A");
+    assert_eq!(objects, r#"const $={["B"]: 0, ["0"]: "B", ["C"]: "c"};export default async () => {"#);
+    let fenced = prepare("Some text.\n```ts\nexport enum A { B }\nexport default A\n```").unwrap();
+    assert_eq!(fenced.line_offset, 1);
+    assert_eq!(fenced.module.lines().nth(1), Some("export let  A=$;   "));
+}
+
+#[test]
+fn an_object_of_an_enum_is_no_name_of_the_author() {
+    let found = references("enum A { B }\nlog(A)");
+    assert_eq!(found.undeclared.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["log"]);
 }
 
 #[test]
@@ -327,6 +377,7 @@ fn what_is_more_than_types_is_refused_with_its_place_and_what_to_write() {
         ("export = 1", "`export =` is not available", 1, 1, "`export default`"),
         ("return <T>{\n", "", 0, 0, ""),
         ("enum A { B = Math.random() }", "the value of this enum member is not a constant", 1, 10, "as const"),
+        ("enum A { B }\nenum A { C = 1 }", "an enum cannot be declared twice", 2, 1, "all members in one"),
         ("return <\nT\n>b", "a type assertion in angle brackets has to stand on one line", 1, 8, "value as Type"),
         ("return <div>hi</div>", "JSX is not available", 1, 8, "return data"),
         ("const a = <A b={1}/>;", "JSX is not available", 1, 11, "return data"),
@@ -424,4 +475,14 @@ fn a_call_with_type_arguments_is_a_call() {
             }
         }
     }
+}
+
+/// Each member repeats a long text.
+#[test]
+fn enums_have_a_largest_size() {
+    let long = "x".repeat(100_000);
+    let members: Vec<String> = (0..100).map(|n| format!("M{n} = First")).collect();
+    let error = prepare(&format!("enum A {{ First = '{long}', {} }}", members.join(", "))).unwrap_err();
+    assert_eq!(error.message, "the enums are too large");
+    assert_eq!((error.line, error.hint.contains("as const")), (1, true));
 }

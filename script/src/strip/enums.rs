@@ -1,40 +1,87 @@
-//! Enums: each becomes an object, every member on the line where it stands.
+//! Enums: each becomes an object, which stands before the program, and a short declaration in its own place.
 //!
-//! Text on the line of a member may move to the right; lines, and the columns on all other lines, stay.
+//! An object is longer than its enum. Where the enum stands there is only its name and that of the object, never longer
+//! than what was there, so that whatever follows keeps its line and column.
+
+use std::collections::HashSet;
 
 use oxc_ast::ast::*;
 use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{Scoping, SemanticBuilder};
 use oxc_syntax::constant_value::ConstantValue;
 use oxc_syntax::scope::ScopeId;
+use oxc_syntax::symbol::SymbolId;
 
-use super::edits::Edits;
-use super::refuse;
+use super::edits::{Edits, is_line_break, push_blank};
+use super::refuse::{self, Refusal};
 use super::vanish::vanishes;
 use crate::error::SyntaxError;
 use crate::json;
 use crate::parse::index;
 
-/// Notes the changes for all enums of a program that run.
+/// How long all declarations may be together: members may repeat one long text many times.
+const MAX_DECLARATION_BYTES: usize = 4 << 20;
+
+const LET: &str = "let ";
+
+/// The objects of a program's enums.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    /// On one line, for the beginning of the module.
+    pub(crate) declarations: String,
+    names: HashSet<String>,
+}
+
+impl Objects {
+    /// Whether it is one of ours, which the author never wrote.
+    pub(crate) fn is_name(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+}
+
+/// Notes the changes for all enums of a program that run, and gives their objects.
 ///
 /// # Errors
-/// A member has no constant value.
-pub(super) fn compile(program: &Program<'_>, text: &str, edits: &mut Edits<'_>) -> Result<(), SyntaxError> {
+/// A member has no constant value, an enum is declared twice, or all together are too large.
+pub(super) fn compile(program: &Program<'_>, text: &str, edits: &mut Edits<'_>) -> Result<Objects, SyntaxError> {
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(program).semantic;
-    let mut enums = Enums { text, edits, scoping: semantic.scoping(), not_constant: None };
+    let scoping = semantic.scoping();
+    let mut enums = Enums {
+        text,
+        edits,
+        scoping,
+        unused: &mut unused_names(scoping),
+        declared: HashSet::new(),
+        objects: Objects::default(),
+        refused: None,
+    };
     enums.visit_program(program);
-    match enums.not_constant {
-        Some(at) => Err(refuse::ENUM_MEMBER.at(text, at)),
-        None => Ok(()),
+    match enums.refused {
+        Some((refusal, at)) => Err(refusal.at(text, at)),
+        None => Ok(enums.objects),
     }
+}
+
+/// Names of one UTF-16 code unit that the program does not use.
+fn unused_names(scoping: &Scoping) -> impl Iterator<Item = char> {
+    let unresolved = scoping.root_unresolved_references().keys().map(|name| name.as_str());
+    let used = scoping.symbol_names().chain(unresolved);
+    let used: HashSet<char> =
+        used.filter_map(|name| name.chars().next().filter(|c| c.len_utf8() == name.len())).collect();
+    // All of the latter are letters.
+    let names = ['$', '_'].into_iter().chain('a'..='z').chain('A'..='Z').chain('\u{4E00}'..='\u{9FA5}');
+    names.filter(move |name| !used.contains(name))
 }
 
 struct Enums<'w, 's> {
     text: &'w str,
     edits: &'w mut Edits<'s>,
     scoping: &'w Scoping,
-    /// Where the first member stands whose value is not known.
-    not_constant: Option<usize>,
+    unused: &'w mut dyn Iterator<Item = char>,
+    declared: HashSet<SymbolId>,
+    objects: Objects,
+    /// The first thing that is refused, and where it stands.
+    refused: Option<(Refusal, usize)>,
 }
 
 impl<'a> Visit<'a> for Enums<'_, '_> {
@@ -45,23 +92,61 @@ impl<'a> Visit<'a> for Enums<'_, '_> {
     }
 
     fn visit_ts_enum_declaration(&mut self, it: &TSEnumDeclaration<'a>) {
-        let (start, name, end) = (index(it.span.start), it.id.span, index(it.span.end));
-        let breaks: String = self.text[start..index(name.start)].chars().filter(|c| *c == '\n').collect();
-        self.edits.replace(start, index(name.start), format!("const {breaks}"));
-        self.edits.replace(index(name.end), index(name.end), " =".into());
-        for member in &it.body.members {
-            match self.member(member, it.body.scope_id.get()) {
-                Some(text) => self.edits.replace(index(member.span.start), index(member.span.end), text),
-                None => drop(self.not_constant.get_or_insert(index(member.span.start))),
-            }
+        if self.refused.is_none()
+            && let Err(refused) = self.hoist(it)
+        {
+            self.refused = Some(refused);
         }
-        // It was a declaration, which needs no semicolon.
-        self.edits.replace(end, end, ";".into());
     }
 }
 
 impl Enums<'_, '_> {
-    /// A member, and for a number its name under the number, as properties. Lines are kept.
+    fn hoist(&mut self, it: &TSEnumDeclaration<'_>) -> Result<(), (Refusal, usize)> {
+        let start = index(it.span.start);
+        if it.id.symbol_id.get().is_some_and(|id| !self.declared.insert(id)) {
+            return Err((refuse::ENUM_TWICE, start));
+        }
+        let object = self.unused.next().ok_or((refuse::ENUMS_TOO_LARGE, start))?;
+        let mut members = Vec::with_capacity(it.body.members.len());
+        let mut bytes = self.objects.declarations.len();
+        for member in &it.body.members {
+            let at = index(member.span.start);
+            let text = self.member(member, it.body.scope_id.get()).ok_or((refuse::ENUM_MEMBER, at))?;
+            bytes += text.len() + 2;
+            if bytes > MAX_DECLARATION_BYTES {
+                return Err((refuse::ENUMS_TOO_LARGE, at));
+            }
+            members.push(text);
+        }
+        self.objects.declarations.push_str(&format!("const {object}={{{}}};", members.join(", ")));
+        self.objects.names.insert(object.to_string());
+        self.leave(it, object);
+        Ok(())
+    }
+
+    /// Leaves `let Color=object;` in the place of an enum, which is never shorter, and its name where it was if there is
+    /// room. All of it is on the first line, which an enum of more lines has for itself from here on.
+    ///
+    /// It is `let` because `const` would be too long for `enum A{}`. TypeScript declares a `var`.
+    fn leave(&mut self, it: &TSEnumDeclaration<'_>, object: char) {
+        let width = |text: &str| text.encode_utf16().count();
+        let (start, end) = (index(it.span.start), index(it.span.end));
+        let whole = &self.text[start..end];
+        let (first, rest) = whole.split_at(whole.find(is_line_break).unwrap_or(whole.len()));
+        let before_name = first.get(..index(it.id.span.start) - start).map_or(0, width);
+        let declared = format!("{}={object};", it.id.name);
+        let room = width(first).saturating_sub(width(LET) + width(&declared));
+
+        let mut text = LET.to_owned();
+        let moved = room.min(before_name.saturating_sub(width(LET)));
+        text.extend(std::iter::repeat_n(' ', moved));
+        text.push_str(&declared);
+        text.extend(std::iter::repeat_n(' ', room - moved));
+        push_blank(&mut text, rest);
+        self.edits.replace(start, end, text);
+    }
+
+    /// A member, and for a number its name under the number, as properties.
     fn member(&self, member: &TSEnumMember<'_>, scope: Option<ScopeId>) -> Option<String> {
         let name = member.id.static_name();
         let symbol = self.scoping.get_binding(scope?, name.as_str().into())?;
@@ -75,8 +160,6 @@ impl Enums<'_, '_> {
             }
             ConstantValue::String(value) => push_property(&mut text, &name, &quoted(value)),
         }
-        let lines = self.text[index(member.span.start)..index(member.span.end)].matches('\n').count();
-        text.extend(std::iter::repeat_n('\n', lines));
         Some(text)
     }
 }

@@ -17,11 +17,20 @@ use oxc_span::{GetSpan, Span};
 
 pub(crate) use self::edits::push_blank;
 use self::edits::{Edits, is_line_break, next_token, word_at};
+pub(crate) use self::enums::Objects;
 use crate::error::SyntaxError;
 use crate::parse::{self, ParseError, index};
 
 /// What stands before a text to make one expression of it.
 pub(crate) const EXPRESSION_LEAD: &str = "0,";
+
+/// A text without its types.
+#[derive(Debug)]
+pub(crate) struct Stripped {
+    pub(crate) text: String,
+    /// What the text refers to in the place of its enums.
+    pub(crate) enums: Objects,
+}
 
 /// Why a text is no TypeScript that runs.
 #[derive(Debug)]
@@ -36,7 +45,7 @@ pub(crate) enum Error {
 ///
 /// # Errors
 /// It is no TypeScript, or holds what has a meaning of its own in TypeScript alone.
-pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<String, Error> {
+pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<Stripped, Error> {
     let error = match parse::typescript(allocator, text) {
         Ok(program) => return strip_program(&program, text),
         Err(error) => error,
@@ -44,8 +53,8 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<String, Error> 
     // An object literal or a function without a name is no statement, but it is an expression.
     let led = allocator.alloc_str(&format!("{EXPRESSION_LEAD}{text}"));
     if let Ok(program) = parse::typescript(allocator, led) {
-        let stripped = strip_program(&program, led).map_err(|error| unled(error, text))?;
-        return Ok(stripped.get(EXPRESSION_LEAD.len()..).unwrap_or("").to_owned());
+        let Stripped { text, enums } = strip_program(&program, led).map_err(|error| unled(error, text))?;
+        return Ok(Stripped { text: text.get(EXPRESSION_LEAD.len()..).unwrap_or("").to_owned(), enums });
     }
     Err(Error::Parse(error))
 }
@@ -67,16 +76,18 @@ pub(crate) fn is_typescript(program: &Program<'_>) -> bool {
     types.refused.is_some() || types.has_enums || !types.edits.is_empty() || generics::has_generic_call(program)
 }
 
-fn strip_program(program: &Program<'_>, text: &str) -> Result<String, Error> {
+fn strip_program(program: &Program<'_>, text: &str) -> Result<Stripped, Error> {
     let mut types = Types::new(text);
     types.visit_program(program);
     if let Some((refusal, at)) = types.refused {
         return Err(Error::Refused(refusal.at(text, at)));
     }
-    if types.has_enums {
-        enums::compile(program, text, &mut types.edits).map_err(Error::Refused)?;
-    }
-    Ok(types.edits.apply().into_owned())
+    let enums = if types.has_enums {
+        enums::compile(program, text, &mut types.edits).map_err(Error::Refused)?
+    } else {
+        Objects::default()
+    };
+    Ok(Stripped { text: types.edits.apply().into_owned(), enums })
 }
 
 /// An error in a text with the lead, in the text without it.

@@ -49,3 +49,9 @@ pub(super) const ENUM_MEMBER: Refusal = Refusal {
     message: "the value of this enum member is not a constant",
     hint: "write an object instead: `const Color = { Red: 0 } as const`",
 };
+pub(super) const ENUM_TWICE: Refusal = Refusal {
+    message: "an enum cannot be declared twice",
+    hint: "write all members in one `enum` declaration, or give the second another name",
+};
+pub(super) const ENUMS_TOO_LARGE: Refusal =
+    Refusal { message: "the enums are too large", hint: "write objects instead: `const Color = { Red: 0 } as const`" };
