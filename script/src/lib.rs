@@ -10,13 +10,13 @@
 //! 4. `prepare`: the form of the code, and the module for it.
 //!
 //! The same tree tells other things: [`shortcut`] (the code is one tool call with literal arguments, which a host can
-//! make without a sandbox), and [`references`] (which names the code uses that nothing declares). [`json`] writes JSON
-//! as V8 would.
+//! make without a sandbox), and [`references`] (which names the code declares, and which it uses that nothing
+//! declares). [`json`] writes JSON as V8 would.
 //!
 //! The parser recurses. [`prepare`] and [`references`] may overflow the stack on deeply nested code, and belong where
-//! that is expected; [`shortcut`] and [`json`] look at size and depth first and are safe anywhere.
-//! What `scan` counts are tokens of JavaScript, so whatever `shortcut` reaches must parse as nothing else (TypeScript has
-//! the same tokens, JSX has not).
+//! that is expected; [`shortcut`] and [`json`] look at size and depth first and are safe anywhere. What `scan` counts
+//! are tokens of JavaScript, so whatever `shortcut` reaches must parse as nothing else (TypeScript has the same tokens,
+//! JSX has not).
 
 mod error;
 mod fence;
@@ -32,5 +32,5 @@ mod strip;
 pub use error::SyntaxError;
 pub use literal::Literal;
 pub use prepare::{Entry, Prepared, prepare};
-pub use references::{References, Undeclared, references};
+pub use references::{MAX_DECLARED_NAMES, References, Undeclared, references};
 pub use shortcut::{Callee, LiteralCall, MAX_SHORTCUT_BYTES, Shortcut, shortcut};

@@ -1,6 +1,7 @@
-//! Which names code uses that nothing declares, and whether it forgot to return: what hints are made of.
+//! Which names code uses that nothing declares, which it declares, and whether it forgot to return: what hints are made
+//! of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::*;
@@ -12,11 +13,17 @@ use crate::error::SyntaxError;
 use crate::parse::{self, index};
 use crate::prepare::{self, JavaScript};
 
+/// The most names that are listed as declared.
+pub const MAX_DECLARED_NAMES: usize = 1_000;
+
 /// What a program refers to, and how it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
     /// Names that the program uses and does not declare, sorted by name. Built-in names such as `Math` are among them.
     pub undeclared: Vec<Undeclared>,
+    /// Names that the program declares in any scope, sorted, without the names of types: the first
+    /// [`MAX_DECLARED_NAMES`]. One of them may hide a name that is there.
+    pub declared: Vec<String>,
     /// Nothing is returned anywhere, and the last statement is an expression whose value is lost.
     pub missing_return: bool,
 }
@@ -53,7 +60,12 @@ pub fn references(source: &str) -> References {
         let Found { called, in_typeof, .. } = found;
         Undeclared { name: name.to_owned(), called, in_typeof, line: place.line, column: place.column }
     });
-    References { undeclared: undeclared.collect(), missing_return: is_return_missing(&program) }
+    let declared: BTreeSet<&str> = semantic.scoping().symbol_names().collect();
+    References {
+        undeclared: undeclared.collect(),
+        declared: declared.into_iter().take(MAX_DECLARED_NAMES).map(str::to_owned).collect(),
+        missing_return: is_return_missing(&program),
+    }
 }
 
 struct Uses<'w, 'a> {

@@ -245,6 +245,21 @@ fn references_are_the_names_that_nothing_declares() {
 }
 
 #[test]
+fn names_of_every_scope_are_declared() {
+    let found = references(
+        "const { exa, a: [b, ...c] }: T = f(); type U = 1; enum E { M }
+        function g(p, { q } = {}) { try { let exa = 1 } catch (e) { class C { m(r) {} } } }
+        export default async () => { for (const i of x) (s => s)(i) }",
+    );
+    let expected = ["C", "E", "b", "c", "e", "exa", "g", "i", "p", "q", "r", "s"];
+    assert_eq!(found.declared, expected);
+    let many: String = (0..2_000).map(|n| format!("let a{n:04};")).collect();
+    let declared = references(&many).declared;
+    assert_eq!(declared.len(), relay_script::MAX_DECLARED_NAMES);
+    assert_eq!(declared.last().map(String::as_str), Some("a0999"));
+}
+
+#[test]
 fn a_missing_return_is_seen() {
     for source in [
         "const r = await exa.search({});\nr",
