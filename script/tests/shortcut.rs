@@ -490,16 +490,19 @@ fn no_mixture_of_tokens_overflows_the_stack() {
     ];
     const FENCES: [&str; 6] = ["", "", "", "```ts\n", "```tsx\n", "```js\n"];
     let token = (select(&TOKENS[..]), 1..4_usize).prop_map(|(token, count)| token.repeat(count));
-    let run = (select(&["[", "{", "(", "{a:", "<a>", "!", "a=>"][..]), select(&["\"", "'", "`", "/*", "//", ""][..]))
-        .prop_map(|(bracket, quote)| {
-            let end = match quote {
-                "/*" => "*/",
-                "//" => "\n",
-                quote => quote,
-            };
-            format!("{quote}{}{end}", bracket.repeat(4_000))
-        });
-    let pieces = vec(prop_oneof![6 => token, 1 => run], 1..24);
+    // What hides the quote that follows, in one language or the other, and what then ends there.
+    let hidden = select(&["", "", "<a>", "<a>{", "\n<!--", "\n-->", "//", "</"][..]);
+    let quote = select(&["\"", "'", "`", "/*", "//", ""][..]);
+    let bracket = select(&["[", "{", "(", "{a:", "<a>", "!", "a=>"][..]);
+    let run = (hidden, quote, select(&["", "\n", "{"][..]), bracket).prop_map(|(hidden, quote, first, bracket)| {
+        let end = match quote {
+            "/*" => "*/",
+            "//" => "\n",
+            quote => quote,
+        };
+        format!("{hidden}{quote}{first}{}{end}", bracket.repeat(4_000))
+    });
+    let pieces = vec(prop_oneof![2 => token, 1 => run], 1..8);
     let attack = move || {
         let config = ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(fence in select(&FENCES[..]), pieces in pieces)| {
