@@ -7,6 +7,7 @@ use bytes::Bytes;
 use host_client::executor::{ToolRequest, ToolService};
 use host_client::{ToolSpec, Tools};
 use relay_study::measure::tokens;
+use relay_study::ways::as_clients_show;
 use serde_json::json;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt as _};
@@ -41,7 +42,7 @@ impl Counter {
                     request
                 })
                 .map_response(move |result: Bytes| {
-                    read.add(&String::from_utf8_lossy(&result));
+                    read.add(&as_clients_show(serde_json::from_slice(&result).unwrap_or_default()));
                     result
                 });
             BoxCloneSyncService::new(counted)

@@ -51,17 +51,14 @@ async fn main() -> anyhow::Result<()> {
     let client = LazyClient::new(host, move |host| Client::connect(config.clone(), host));
     let model = model::of(args.model.as_deref(), scene.root())?;
     let programmatic = Programmatic::shared(model, client);
-    let request = ProgrammaticRequest::new(args.request)
-        .system(format!(
-            "The data are in {}: files, a git repository in repo, a SQLite database.",
-            scene.root().display()
-        ))
-        .watch(told);
+    let system =
+        format!("The data are in {}: files, a git repository in repo, a SQLite database.", scene.root().display());
+    let request = ProgrammaticRequest::new(args.request).system(system.clone()).watch(told);
     // With the servers, their tools go.
     let teaching = programmatic.teaching();
     let answer = programmatic.run(request).await;
     servers.close().await;
-    show(&answer?, &teaching, &counter)
+    show(&answer?, &[system, teaching], &counter)
 }
 
 fn told(step: Step) {
@@ -76,9 +73,9 @@ fn told(step: Step) {
 
 /// The answer, and what of it passed through the model's context.
 #[expect(clippy::print_stdout, reason = "the answer is what the example is for")]
-fn show(answer: &ProgrammaticAnswer, teaching: &str, counter: &Counter) -> anyhow::Result<()> {
+fn show(answer: &ProgrammaticAnswer, system: &[String], counter: &Counter) -> anyhow::Result<()> {
     println!("{}\n\n{}\n", answer.code, answer.outcome.value()?);
-    let texts = answer.messages.iter().map(|message| &*message.content).chain([teaching]);
+    let texts = answer.messages.iter().map(|message| &*message.content).chain(system.iter().map(String::as_str));
     let passed: u64 = texts.map(relay_study::measure::tokens).sum();
     let Counter { tools, definitions, .. } = counter;
     let calls = counter.tokens();

@@ -211,7 +211,8 @@ impl Catalogue {
         let meant = nearest(own, names.iter().copied());
         let near = among.iter().filter(|tool| Some(tool.tool()) == meant);
         let mut candidates: Vec<String> = near.map(|tool| tool.as_str().to_owned()).take(MAX_CANDIDATES).collect();
-        if candidates.is_empty() {
+        // Of what has no server's name at all nobody knows what is meant.
+        if candidates.is_empty() && !name.starts_with('.') {
             let found = self.search(own, patterns, 3);
             candidates = found.into_iter().map(|tool| tool.name.as_str().to_owned()).collect();
         }

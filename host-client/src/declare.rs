@@ -147,13 +147,17 @@ impl<'a> Declared<'a> {
         let mut types = Types::new(tool, style);
         let (mut arguments, mut result) = self.types(&mut types);
         let named = types.declared();
+        // What refers to itself as a whole has a name, and is written once.
+        if let (Some(name), Some((parameter, _))) =
+            (self.input.and_then(|root| types.name_of(root)), arguments.split_once(": "))
+        {
+            arguments = format!("{parameter}: {name}");
+        }
+        if let Some(name) = self.output.and_then(|root| types.name_of(root)) {
+            name.clone_into(&mut result);
+        }
         let mut text = format!("declare namespace {} {{\n", sanitize(server));
         for (comment, name, of) in &named {
-            // What refers to itself as a whole is written once.
-            arguments = arguments.replace(&format!(": {of}"), &format!(": {name}"));
-            if result == *of {
-                result.clone_from(name);
-            }
             let comment = if comment.is_empty() { String::new() } else { format!("  /** {comment} */\n") };
             let _ = writeln!(text, "{comment}  type {name} = {};", indented(of));
         }

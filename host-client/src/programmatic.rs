@@ -33,13 +33,16 @@ use std::time::Duration;
 use relay_proto::LimitOverrides;
 
 use crate::lazy_client::LazyClient;
-use crate::output::OutputConfig;
+use crate::output::{CutConfig, OutputConfig};
 
 pub use answer::{Attempt, Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError, TotalUsage};
 pub use model::{BoxError, CallbackModel, Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
 pub use request::{ProgrammaticRequest, Step};
 #[cfg(feature = "rig")]
 pub use rig::RigModel;
+
+/// What of a result stays in the conversation: every later request reads it again.
+const CONVERSATION_CUT: CutConfig = CutConfig { characters: 20_000, head_percent: 60 };
 
 /// Whether the model may answer with another program where its first one failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,7 +79,7 @@ impl Default for ProgrammaticConfig {
             model_timeout: Duration::from_secs(120),
             reply_bytes: 256 << 10,
             overview_tokens: 3_000,
-            output: OutputConfig::default(),
+            output: OutputConfig { cut: Some(CONVERSATION_CUT), ..OutputConfig::default() },
             limits: LimitOverrides::default(),
             repair: Repair::default(),
         }

@@ -136,6 +136,9 @@ fn expectation(fault: &ValidationError<'_>) -> String {
     }
 }
 
+/// How many fields an error lists.
+const MAX_LISTED: usize = 20;
+
 fn unknown_field(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(meant) => format!("{name:?}; did you mean {meant:?}?"),
@@ -144,8 +147,10 @@ fn unknown_field(name: &str, known: &[&str]) -> String {
             // The order of a schema's members is kept or not, as the features of serde_json are.
             let mut some = known.to_vec();
             some.sort_unstable();
-            some.truncate(10);
-            format!("{name:?}; there are: {}", some.join(", "))
+            let others = some.len().saturating_sub(MAX_LISTED);
+            some.truncate(MAX_LISTED);
+            let more = if others > 0 { format!(" and {others} others") } else { String::new() };
+            format!("{name:?}; there are: {}{more}", some.join(", "))
         }
     }
 }

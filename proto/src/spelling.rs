@@ -42,13 +42,28 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let compared = known.into_iter().filter(|known| known.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED);
     let scored = compared.map(|known| (strsim::jaro_winkler(name, known), known));
-    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(score, _)| *score > 0.8).map(|(_, name)| name)
+    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    // Of short names one slip makes much of the whole.
+    let is_near = best.0 > 0.8 || (best.1.len() < 5 && strsim::osa_distance(name, best.1) <= 1);
+    is_near.then_some(best.1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_was_probably_meant() {
+        for (name, known, expected) in [
+            ("serch", &["find", "search"][..], Some("search")),
+            ("sr", &["str"], Some("str")),
+            ("ls", &["lst", "read"], Some("lst")),
+            ("x", &["search", "ab"], None),
+            ("other", &[], None),
+        ] {
+            assert_eq!(nearest(name, known.iter().copied()), expected, "{name}");
+        }
+    }
 
     #[test]
     fn names_become_identifiers_and_identifiers_stay() {

@@ -62,17 +62,22 @@ impl Toolbox for ToolByTool {
 
     async fn call(&self, call: &Call) -> Observation {
         let text = match call_on(&self.host, &call.name, &call.arguments, &self.root).await {
-            Ok(Value::String(text)) => text,
-            // The server of files gives each text twice, and clients show the plain one.
-            Ok(Value::Object(members))
-                if members.len() == 1 && members.get("content").is_some_and(Value::is_string) =>
-            {
-                members["content"].as_str().unwrap_or_default().to_owned()
-            }
-            Ok(value) => value.to_string(),
+            Ok(value) => as_clients_show(value),
             Err(failure) => failure,
         };
         Observation { text, server_calls: 1 }
+    }
+}
+
+/// The text of a result that a model reads of a tool that it calls itself.
+pub fn as_clients_show(result: Value) -> String {
+    match result {
+        Value::String(text) => text,
+        // The server of files gives each text twice, and clients show the plain one.
+        Value::Object(members) if members.len() == 1 && members.get("content").is_some_and(Value::is_string) => {
+            members["content"].as_str().unwrap_or_default().to_owned()
+        }
+        value => value.to_string(),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::report::{Report, listed, refused, said};
 
 /// How many tools are described at once.
 const MAX_DESCRIBED: usize = 20;
-/// The most bytes of JSON that describe tools in one answer; the first is described whatever its length.
+/// The most bytes of JSON that describe tools in one answer. A tool with larger schemas is described without them.
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
 
 impl ExecuteCode {
@@ -23,8 +23,12 @@ impl ExecuteCode {
         if found.is_empty() {
             let servers = tools.servers();
             let names: Vec<_> = servers.iter().take(introspect::MAX_FOUND).map(|(name, _)| name.as_str()).collect();
-            answer["hint"] =
-                format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into();
+            answer["hint"] = match &*names {
+                [] => "there are no tools".into(),
+                _ => {
+                    format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into()
+                }
+            };
         }
         listed(answer)
     }
@@ -48,8 +52,21 @@ impl ExecuteCode {
     }
 
     fn describe_one(&self, name: &str) -> Value {
-        introspect::describe(self.client.host().tools(), &ToolPatterns::default(), name)
-            .unwrap_or_else(|(_, error)| json!({"name": short(name), "error": error}))
+        let described = introspect::describe(self.client.host().tools(), &ToolPatterns::default(), name);
+        let mut tool = described.unwrap_or_else(|(_, error)| json!({"name": short(name), "error": error}));
+        if let Some(members) = tool.as_object_mut()
+            && Value::from(members.clone()).to_string().len() > MAX_DESCRIPTION_BYTES
+        {
+            for schema in ["input_schema", "output_schema"] {
+                if members.remove(schema).is_some() {
+                    members.insert(
+                        format!("{schema}_left_out"),
+                        "it is too long; the TypeScript says the most of it".into(),
+                    );
+                }
+            }
+        }
+        tool
     }
 
     pub(super) async fn read(&self, arguments: ReadArguments) -> Report {

@@ -100,6 +100,11 @@ impl<'a> Types<'a> {
         declared
     }
 
+    /// The name that a schema got, if it got one.
+    pub(super) fn name_of(&self, schema: &Value) -> Option<&str> {
+        self.named.iter().find(|known| std::ptr::eq(known.target, schema)).map(|known| known.name.as_str())
+    }
+
     fn cut(&mut self) -> Type {
         self.is_cut = true;
         Type::unknown()

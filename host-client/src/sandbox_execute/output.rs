@@ -101,6 +101,12 @@ struct Returned {
     patch: Option<String>,
 }
 
+impl SandboxError {
+    pub(super) fn outcome_unknown(message: &str) -> Self {
+        Self { code: ErrorCode::OutcomeUnknown.as_str().to_owned(), message: message.to_owned() }
+    }
+}
+
 impl SandboxOutput {
     /// Nothing was done.
     pub(super) fn refused(phase: Option<Phase>, reason: &str) -> Self {

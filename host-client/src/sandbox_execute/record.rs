@@ -10,7 +10,7 @@ use serde_json::Value;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::arguments::{OutputMode, SandboxInput};
-use super::output::SandboxOutput;
+use super::output::{SandboxError, SandboxOutput};
 use crate::executor::{ToolRequest, ToolService};
 use crate::policy::Phase;
 use crate::sets::workspace::spelled;
@@ -68,10 +68,14 @@ impl Recorder {
             usage.truncated |= end < record.patches.len();
             output.patch = Some(record.patches[..end].to_owned());
         }
-        if let (Some(error), true) = (&mut output.error, record.patching > 0) {
-            error
-                .message
-                .push_str("\na patch was being applied, and may have been: look at the files before it is tried again");
+        if record.patching > 0 {
+            // Whatever the program says of it, nobody knows.
+            let unknown = "a patch was being applied, and may have been: look at the files before it is tried again";
+            output.success = false;
+            match &mut output.error {
+                Some(error) => error.message = format!("{}\n{unknown}", error.message),
+                none => *none = Some(SandboxError::outcome_unknown(unknown)),
+            }
         }
     }
 

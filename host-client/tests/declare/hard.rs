@@ -28,6 +28,28 @@ fn cases() -> Vec<Case> {
             vec![json!({}), json!({"limit": 3}), json!({"query": 1}), json!({"query": "x", "limit": "3"})],
         ),
         Case("zero", json!({"type": "object"}), vec![json!({})], vec![]),
+        // Names that begin alike, and one for every other string: a type is named only where it is meant.
+        Case(
+            "alike",
+            json!({"type": "object", "required": ["y", "z"], "properties": {
+                "y": {"$ref": "#/$defs/A"}, "z": {"$ref": "#/$defs/Big"},
+            }, "$defs": {
+                "A": {"$ref": "#/$defs/B"},
+                "B": {"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}},
+                "Big": {"type": "object", "required": ["s"], "properties": {"s": {"type": "string"}}},
+            }}),
+            vec![json!({"y": {"n": 1}, "z": {"s": "x"}})],
+            vec![json!({"y": {"s": "x"}, "z": {"s": "x"}}), json!({"y": {"n": 1}, "z": {"n": 1}})],
+        ),
+        Case(
+            "one-of-many-strings",
+            json!({"type": "object", "required": ["id"], "properties": {
+                "id": {"$ref": "#/$defs/UserId"}, "name": {"type": "string", "description": "kind: string of name"},
+                "tags": {"type": "array", "items": {"type": "string"}},
+            }, "$defs": {"UserId": {"enum": ["u1", "u2"], "x-k": 1}}}),
+            vec![json!({"id": "u1", "name": "any", "tags": ["x"]})],
+            vec![json!({"id": "other"})],
+        ),
         Case(
             "zero2",
             json!({"type": "object", "properties": {}, "additionalProperties": false}),

@@ -145,6 +145,23 @@ async fn writing_gives_the_patch_that_was_applied() {
     assert_eq!(std::fs::read_to_string(sandbox.path("src/a.ts")).unwrap(), "export const a = 10;\n");
 }
 
+/// The program does not wait for its patch: whether it was applied nobody knows, whatever the program says.
+#[tokio::test]
+async fn a_patch_that_nobody_waited_for_is_no_success() {
+    let sandbox = Sandbox::new().await;
+    let patch =
+        "*** Begin Patch\n*** Update File: src/b.ts\n@@\n-export const b = 2;\n+export const b = 20;\n*** End Patch";
+    let program = format!(
+        "mcp.call('workspace.apply_patch', {{patch: {}}}); await mcp.call('workspace.ls', {{}}); return {{summary: 'nothing changed'}}",
+        json!(patch)
+    );
+    let output = sandbox.run(&program, writing(&["src/**"])).await;
+    // It may have been quick enough to be known: then it is told as what it is.
+    let is_known = output["patch"].as_str().is_some_and(|patch| patch.contains("src/b.ts"));
+    let is_unknown = output["success"] == false && output["error"]["code"] == "OUTCOME_UNKNOWN";
+    assert!(is_known != is_unknown, "{output}");
+}
+
 #[tokio::test]
 async fn nothing_is_written_that_is_not_allowed() {
     let sandbox = Sandbox::new().await;
