@@ -74,11 +74,40 @@ fn what_only_looks_like_binary_data_stays_text() {
         json!({"type": "image", "data": ""}),
         json!({"blob": {"blob": null}}),
         json!({"data": "QUJD"}),
+        json!({"blob": "main"}),
+        json!({"type": "image", "data": "test"}),
+        json!({"type": "image", "data": "test", "mimeType": "of no kind"}),
+        json!({"blob": "3f786850e387550fdab836ed7e6dc881de23001b", "path": "a.txt"}),
+        json!({"blob": "a".repeat(255)}),
+        (0..10).map(|n| json!({"path": n, "blob": format!("3f786850e387550fdab836ed7e6dc881de2300{n:02}")})).collect(),
     ] {
         let shown = shown(&value);
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         assert_eq!((shown.text, shown.attachments), (text, vec![]));
     }
+}
+
+#[test]
+fn what_counts_as_data_is_typed_or_long_or_named_so() {
+    for (value, mime) in [
+        (json!({"blob": "QUJD", "mimeType": "text/plain"}), "text/plain"),
+        (json!({"type": "image", "data": "iVBORw0KGgoA"}), "image/png"),
+        (json!({"blob": "a".repeat(256)}), "application/octet-stream"),
+        (json!({"body_base64": "QUJD"}), "application/octet-stream"),
+    ] {
+        let mimes: Vec<_> = shown(&value).attachments.into_iter().map(|it| it.mime).collect();
+        assert_eq!(mimes, [mime], "{value}");
+    }
+}
+
+#[test]
+fn what_is_left_out_can_be_read() {
+    let blobs: Vec<_> = (0..10).map(|n| json!({"blob": data(300 + n), "mimeType": "image/png"})).collect();
+    let store = host_client::OutputStore::default();
+    let shown = OutputConfig::default().show(json!(blobs).to_string().as_bytes(), None, Some(&store));
+    assert!(!shown.is_whole && shown.text.contains("left out") && shown.text.contains("read_output"), "{}", shown.text);
+    let page = store.read(shown.handle.as_deref().unwrap(), "[9].blob", 0, None).unwrap();
+    assert_eq!(page.text, data(309));
 }
 
 #[test]
@@ -117,8 +146,12 @@ fn a_media_type_cannot_say_anything_else() {
 #[test]
 fn pages_hold_no_binary_data_either() {
     let store = host_client::OutputStore::default();
-    let items: Vec<_> = (0..200).map(|n| json!({"id": n, "text": "t".repeat(80), "blob": data(90)})).collect();
+    let item = |n: usize| match n {
+        0 => json!({"id": n, "text": "t".repeat(80), "blob": data(90), "mimeType": "image/png"}),
+        n => json!({"id": n, "text": "t".repeat(80)}),
+    };
+    let items: Vec<_> = (0..200).map(item).collect();
     let shown = OutputConfig::default().show(json!(items).to_string().as_bytes(), None, Some(&store));
     let page = store.read(shown.handle.as_deref().unwrap(), "[0]", 0, None).unwrap();
-    assert!(page.text.contains("\"[application/octet-stream, 0.1KB, attachment 1]\""), "{}", page.text);
+    assert!(page.text.contains("\"[image/png, 0.1KB, attachment 1]\""), "{}", page.text);
 }
