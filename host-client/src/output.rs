@@ -82,17 +82,18 @@ impl OutputConfig {
     /// the text that they are.
     pub fn show(&self, json: &[u8], intent: Option<&str>, store: Option<&OutputStore>) -> Shown {
         let Document { text, is_json } = Document::read(json);
-        let processed = text.len();
         let taken = self.attachments.and_then(|config| attachment::taken_out(&text, is_json, config));
-        let (rest, attachments, is_left_out) = match taken {
-            Some(taken) => (Cow::from(taken.text), taken.attachments, taken.left_out_bytes > 0),
-            None => (Cow::from(&*text), Vec::new(), false),
+        let (rest, attachments, left_out_bytes) = match taken {
+            Some(taken) => (Cow::from(taken.text), taken.attachments, taken.left_out_bytes),
+            None => (Cow::from(&*text), Vec::new(), 0),
         };
+        // What is attached was not saved.
+        let processed = rest.len() + left_out_bytes;
         let fitted = self.fit(&rest, is_json, intent);
-        let is_whole = fitted.is_none() && !is_left_out;
+        let is_whole = fitted.is_none() && left_out_bytes == 0;
         let mut shown = fitted.unwrap_or_else(|| rest.as_ref().to_owned());
         // What was left out is nowhere else.
-        let kept = if is_left_out { &text } else { &rest };
+        let kept = if left_out_bytes > 0 { &text } else { &rest };
         let handle = store.filter(|_| !is_whole).and_then(|store| store.keep(kept, is_json));
         if let Some(handle) = &handle {
             let parts = if is_json { ", by path and offset" } else { ", by offset" };
@@ -109,13 +110,20 @@ impl OutputConfig {
     /// What the steps make of a text; nothing where they leave it as it is.
     fn fit(&self, text: &str, is_json: bool, intent: Option<&str>) -> Option<String> {
         let filtered = match (self.intent, intent) {
-            (Some(config), Some(intent)) => intent::filtered(text, is_json, intent, config),
+            (Some(config), Some(intent)) => intent::filtered(text, is_json, intent, self.unchanged(is_json), config),
             _ => None,
         };
         let summary = || self.summary.filter(|_| is_json).and_then(|config| summary::summary(text, config));
         let shorter = filtered.or_else(summary);
         let cut = self.cut.and_then(|config| cut::cut(shorter.as_deref().unwrap_or(text), config));
         cut.or(shorter)
+    }
+
+    /// How many bytes the steps that follow on the filter leave as they are: the filter ends there by itself.
+    fn unchanged(&self, is_json: bool) -> usize {
+        let summary = self.summary.filter(|_| is_json).map_or(usize::MAX, |config| config.over_bytes);
+        let cut = self.cut.map_or(usize::MAX, |config| config.characters);
+        summary.min(cut)
     }
 }
 

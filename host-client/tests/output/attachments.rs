@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use host_client::output::{AttachmentsConfig, OutputConfig};
 use serde_json::{Value, json};
 
-use crate::shown;
+use crate::{shown, without_footer};
 
 /// So many bytes in base64.
 fn data(bytes: usize) -> String {
@@ -31,7 +31,7 @@ fn what_mcp_tools_answer_with_is_handed_over_as_such() {
     ];
     assert_eq!(mimes, expected);
     assert_eq!(shown.attachments[3].base64, data(12_600));
-    let (text, _) = shown.text.split_once("\n[Output: ").unwrap();
+    let text = &shown.text;
     let rest: Value = serde_json::from_str(text).unwrap();
     let left = json!({"type": "image", "data": "[image/png, 12.3KB, attachment 4]", "mimeType": "image/png"});
     assert_eq!(rest["see"][1], left, "{text}");
@@ -56,7 +56,7 @@ fn data_urls_are_found_wherever_they_stand() {
         ),
     ] {
         let shown = shown(&value);
-        assert_eq!(shown.text.split("\n[Output: ").next().unwrap(), expected);
+        assert_eq!(shown.text, expected, "what is attached was not saved");
         assert_eq!(shown.attachments.len(), 1);
     }
 }
@@ -108,6 +108,8 @@ fn what_is_left_out_can_be_read() {
     assert!(!shown.is_whole && shown.text.contains("left out") && shown.text.contains("read_output"), "{}", shown.text);
     let page = store.read(shown.handle.as_deref().unwrap(), "[9].blob", 0, None).unwrap();
     assert_eq!(page.text, data(309));
+    let (shown_text, _) = shown.text.split_once("\n[All of it: ").unwrap();
+    without_footer(&shown, shown_text.len() + data(308).len() + data(309).len());
 }
 
 #[test]
