@@ -11,6 +11,10 @@ const MAX_INTENT_BYTES: usize = 1_000;
 const MAX_TERMS: usize = 64;
 /// A shorter term has to be a whole word, but for the ending of a plural; a longer one may be the start of a word.
 const MIN_START: usize = 4;
+/// What stands before each section that stays.
+const BETWEEN: &str = "\n\n";
+/// The most bytes of the header.
+const HEADER_BYTES: usize = 120;
 
 /// When a result is filtered, and what stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +38,19 @@ impl Default for IntentConfig {
 /// What an intent leaves of a text, under a header that says so; nothing where it leaves all of it or none.
 ///
 /// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON.
-pub(super) fn filtered(text: &str, is_json: bool, intent: &str, config: IntentConfig) -> Option<String> {
+/// Those for which there is no room in `most_bytes` are left out, and the header says how many: what stays is not cut again.
+pub(super) fn filtered(
+    text: &str,
+    is_json: bool,
+    intent: &str,
+    most_bytes: usize,
+    config: IntentConfig,
+) -> Option<String> {
     if text.len() <= config.over_bytes {
         return None;
     }
     let terms = Terms::of(intent, config.percent)?;
-    let mut kept = Kept::default();
+    let mut kept = Kept { room: most_bytes.saturating_sub(HEADER_BYTES), ..Kept::default() };
     if is_json {
         for chunk in chunks(text, SECTIONS_OF_JSON) {
             kept.offer(terms.occur_in(&[&chunk.title, chunk.body], true), &[&chunk.title, ":\n", chunk.body]);
@@ -54,24 +65,36 @@ pub(super) fn filtered(text: &str, is_json: bool, intent: &str, config: IntentCo
 #[derive(Default)]
 struct Kept {
     body: String,
-    kept: usize,
+    /// The most bytes of the body.
+    room: usize,
+    shown: usize,
+    fitting: usize,
     all: usize,
 }
 
 impl Kept {
-    fn offer(&mut self, is_kept: bool, section: &[&str]) {
+    fn offer(&mut self, fits: bool, section: &[&str]) {
         self.all += 1;
-        if is_kept {
-            self.kept += 1;
-            self.body.push_str("\n\n");
+        if !fits {
+            return;
+        }
+        self.fitting += 1;
+        let bytes: usize = section.iter().map(|part| part.len()).sum();
+        if self.body.len() + BETWEEN.len() + bytes <= self.room {
+            self.shown += 1;
+            self.body.push_str(BETWEEN);
             self.body.extend(section.iter().copied());
         }
     }
 
     fn text(self) -> Option<String> {
-        let Self { body, kept, all } = self;
-        let is_some = kept > 0 && kept < all;
-        is_some.then(|| format!("[Filtered by intent: {kept} of {all} sections are shown]{body}"))
+        let Self { body, shown, fitting, all, .. } = self;
+        let is_some = shown > 0 && fitting < all;
+        let more = match fitting - shown {
+            0 => String::new(),
+            more => format!("; {more} more fit, for which there is no room"),
+        };
+        is_some.then(|| format!("[Filtered by intent: {shown} of {all} sections are shown{more}]{body}"))
     }
 }
 

@@ -101,6 +101,30 @@ fn sections_of_json_are_its_parts() {
 }
 
 #[test]
+fn an_intent_that_fits_much_does_not_make_the_answer_longer_than_a_summary_may_be() {
+    let item = |n: usize| json!({"id": n, "text": format!("{} {}", if n == 7 { "other" } else { "issue" }, "x".repeat(250))});
+    let value = json!((0..3_000).map(item).collect::<Vec<_>>());
+    let shown = shown_for(&value, Some("issue"));
+    let (header, body) = shown.text.split_once("]\n\n").unwrap();
+    let numbers: Vec<usize> = header.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [kept, all, more] = numbers[..] else { panic!("{header}") };
+    assert_eq!(body.lines().filter(|line| line.starts_with('[') && line.ends_with(":")).count(), kept, "{header}");
+    assert!(kept > 5 && kept + more < all && kept + more + 2 > all, "{header}");
+    assert!(shown.text.len() < 10_500, "{}", shown.text.len());
+}
+
+#[test]
+fn of_a_text_so_many_sections_are_shown_as_the_header_says() {
+    let paragraph = |n: usize| format!("{n} {} {}", if n % 2 == 0 { "needle" } else { "hay" }, "words ".repeat(50));
+    let text = (0..3_000).map(paragraph).collect::<Vec<_>>().join("\n\n");
+    let text = filtered(&text, "needle").unwrap();
+    let shown = text.matches(" needle ").count();
+    let header = format!("[Filtered by intent: {shown} of 3000 sections are shown; {} more fit", 1_500 - shown);
+    assert!(text.starts_with(&header) && !text.contains("truncated"), "{}", &text[..200]);
+    assert!(shown > 600 && text.len() < 200_200, "{shown} {}", text.len());
+}
+
+#[test]
 fn it_can_be_turned_off_and_set() {
     let log = json!(log()).to_string();
     let off = OutputConfig { intent: None, ..OutputConfig::default() };
