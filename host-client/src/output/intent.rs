@@ -3,6 +3,7 @@
 use bm25::{DefaultTokenizer, Tokenizer as _};
 
 use super::chunk::{Sizes, chunks};
+use super::json::unquoted;
 
 /// How large the pieces of JSON are that count as sections.
 const SECTIONS_OF_JSON: Sizes = Sizes { group: 500, whole: 2_000 };
@@ -37,7 +38,8 @@ impl Default for IntentConfig {
 
 /// What an intent leaves of a text, under a header that says so; nothing where it leaves all of it or none.
 ///
-/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON.
+/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON;
+/// a long string in it has sections like a text.
 /// Those for which there is no room in `most_bytes` are left out, and the header says how many: what stays is not cut again.
 pub(super) fn filtered(
     text: &str,
@@ -53,6 +55,13 @@ pub(super) fn filtered(
     let mut kept = Kept { room: most_bytes.saturating_sub(HEADER_BYTES), ..Kept::default() };
     if is_json {
         for chunk in chunks(text, SECTIONS_OF_JSON) {
+            if chunk.body.len() > SECTIONS_OF_JSON.whole && chunk.body.starts_with('"') {
+                // Its title would fit all of them or none.
+                each_section(&unquoted(chunk.body), config, |section| {
+                    kept.offer(terms.occur_in(&[section], false), &[&chunk.title, ":\n", section]);
+                });
+                continue;
+            }
             kept.offer(terms.occur_in(&[&chunk.title, chunk.body], true), &[&chunk.title, ":\n", chunk.body]);
         }
     } else {

@@ -4,6 +4,7 @@
 //! as three quarters of the table are filled. It becomes its count, its keys, its first items and what the others are called.
 //! Every other value becomes one line for each of its parts.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -158,13 +159,14 @@ fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     for parts in PARTS {
         let part = (json.len() / parts).max(MIN_PART_BYTES);
         let chunks = chunks(json, Sizes { group: part, whole: part });
-        if chunks.len() < 2 {
+        if chunks.iter().all(|chunk| chunk.title.is_empty()) {
             break;
         }
+        let preview = (config.bytes / 2 / chunks.len()).max(PREVIEW_BYTES);
         let what = if json.starts_with('[') { "an array" } else { "an object" };
-        let text = format!("[Summary: {what}, {}, in {} parts]", kilobytes(json.len()), chunks.len());
+        let text = format!("[Summary: {what}, {}, in {}]", kilobytes(json.len()), counted(chunks.len()));
         let mut lines = Lines { text, most_bytes: config.bytes };
-        let listed = chunks.iter().take_while(|chunk| lines.add(&line(chunk))).count();
+        let listed = chunks.iter().take_while(|chunk| lines.add(&line(chunk, preview))).count();
         let left_out = chunks.len() - listed;
         outline = Some(lines.finish(left_out, "parts"));
         if left_out == 0 {
@@ -174,10 +176,17 @@ fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     outline
 }
 
-/// One part in a line.
-fn line(chunk: &Chunk) -> String {
+fn counted(parts: usize) -> String {
+    if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts") }
+}
+
+/// One part in a line; but of a long value that has no parts, head and tail in about so many bytes, where there is room.
+fn line(chunk: &Chunk, preview: usize) -> String {
     let (title, size) = (&chunk.title, kilobytes(chunk.body.len()));
     match chunk.kind {
+        Kind::Value if preview > PREVIEW_BYTES && chunk.body.len() > preview && identity(chunk.body).is_none() => {
+            format!("{title} ({size}):\n{}", ends(&unquoted(chunk.body), preview))
+        }
         Kind::Value => match identity(chunk.body) {
             Some(identity) if chunk.body.len() > PREVIEW_BYTES => format!("{title} ({size}): {identity}"),
             _ => format!("{title} ({size}): {}", short(chunk.body, PREVIEW_BYTES)),
@@ -246,6 +255,15 @@ fn short(json: &str, room: usize) -> String {
         Ok(value) => shortened(&value, room).to_string(),
         Err(_) => start(json),
     }
+}
+
+/// The head and the tail of a text.
+fn ends(text: &str, room: usize) -> Cow<'_, str> {
+    let (head, tail) = (text.floor_char_boundary(room * 3 / 5), text.ceil_char_boundary(text.len().saturating_sub(room * 2 / 5)));
+    if head >= tail {
+        return text.into();
+    }
+    format!("{}\n… [{} are not shown] …\n{}", &text[..head], kilobytes(tail - head), &text[tail..]).into()
 }
 
 /// The beginning of a text, on one line.

@@ -125,6 +125,16 @@ fn of_a_text_so_many_sections_are_shown_as_the_header_says() {
 }
 
 #[test]
+fn a_long_string_in_json_has_sections_too() {
+    let log = log();
+    let shown = shown_for(&json!({"content": log, "path": "/log"}), Some("login failures"));
+    assert!(shown.text.starts_with("[Filtered by intent: 3 of 41 sections are shown]\n\ncontent:\n7: the login"));
+    assert!(shown.text.contains("\n\ncontent:\n33: the login") && !shown.text.contains("nothing to see"));
+    let shown = shown_for(&json!({"content": log}), Some("content of the login"));
+    assert!(shown.text.starts_with("[Filtered by intent: 3 of 40 "), "{}", shown.text);
+}
+
+#[test]
 fn it_can_be_turned_off_and_set() {
     let log = json!(log()).to_string();
     let off = OutputConfig { intent: None, ..OutputConfig::default() };
