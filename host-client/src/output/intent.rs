@@ -1,5 +1,7 @@
 //! Of a long result, the sections that have to do with what it is wanted for.
 
+use std::collections::HashSet;
+
 use bm25::{DefaultTokenizer, Tokenizer as _};
 
 use super::chunk::{Sizes, chunks};
@@ -145,32 +147,50 @@ fn trimmed(section: &str) -> &str {
     section.trim_end_matches(['\n', '\r'])
 }
 
-/// The words of an intent, without stop words and endings.
+/// The words of an intent, without stop words.
 struct Terms {
-    terms: Vec<String>,
+    terms: Vec<Term>,
     /// How many of them make a section stay.
     needed: u32,
+}
+
+/// A word in the forms in which it may occur: as it is, without its ending, and with the `y` that the English stemmer writes
+/// as an `i`.
+struct Term {
+    forms: Vec<String>,
+}
+
+impl Term {
+    fn new(word: &str, stem: String) -> Self {
+        let with_y = stem.strip_suffix('i').map(|start| format!("{start}y"));
+        let mut forms = vec![word.to_owned(), stem];
+        forms.extend(with_y);
+        forms.dedup();
+        Self { forms }
+    }
+
+    fn fits(&self, word: &str) -> bool {
+        self.forms.iter().any(|form| fits(form, word))
+    }
 }
 
 impl Terms {
     /// Nothing where an intent consists of stop words.
     fn of(intent: &str, percent: usize) -> Option<Self> {
         let intent = &intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)];
-        let mut words = String::new();
+        let tokenizer = DefaultTokenizer::builder().normalization(false).build();
+        let (mut stems, mut terms) = (HashSet::new(), Vec::new());
         each_word(intent, false, |word| {
-            words.push_str(word);
-            words.push(' ');
-            true
-        });
-        let mut terms = DefaultTokenizer::builder().normalization(false).build().tokenize(&words);
-        for term in &mut terms {
-            // What the English stemmer writes for the `y` of "repository".
-            if term.len() > MIN_START && term.ends_with('i') {
-                term.pop();
+            let tokens = tokenizer.tokenize(word);
+            let is_one = tokens.len() == 1;
+            for stem in tokens {
+                if stems.insert(stem.clone()) {
+                    // What is several words, in a script without spaces, has its parts as forms.
+                    terms.push(if is_one { Term::new(word, stem) } else { Term { forms: vec![stem] } });
+                }
             }
-        }
-        terms.sort_unstable();
-        terms.dedup();
+            terms.len() < MAX_TERMS
+        });
         terms.truncate(MAX_TERMS);
         let needed = terms.len().saturating_mul(percent).div_ceil(100).max(1);
         let needed = u32::try_from(needed).ok()?;
@@ -183,7 +203,7 @@ impl Terms {
         for part in section {
             each_word(part, is_json, |word| {
                 for (index, term) in self.terms.iter().enumerate() {
-                    if fits(term, word) {
+                    if term.fits(word) {
                         seen |= 1 << index;
                     }
                 }
@@ -194,7 +214,7 @@ impl Terms {
     }
 }
 
-/// Whether a word is one of a term.
+/// Whether a word is one of a form of a term.
 fn fits(term: &str, word: &str) -> bool {
     match word.strip_prefix(term) {
         Some(rest) if term.len() < MIN_START => matches!(rest, "" | "s" | "es"),
