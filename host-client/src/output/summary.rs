@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::chunk::{Chunk, Kind, Sizes, chunks};
 use super::footer::kilobytes;
 use super::json::{Member, each_member, unquoted};
-use crate::shorten::shortened;
+use crate::shorten::{clipped, shortened};
 
 /// The keys whose values say what an object is.
 const IDENTITY: [&str; 6] = ["id", "name", "title", "slug", "key", "label"];
@@ -148,9 +148,9 @@ fn columns(json: &str) -> Option<(usize, String)> {
     keys.sort_unstable_by_key(|(_, (order, _))| *order);
     let names = keys.iter().map(|(key, (_, count))| {
         let mark = if *count < items { "?" } else { "" };
-        format!("{}{mark}", clip(key, MAX_IDENTITY_BYTES))
+        format!("{}{mark}", clipped(key, MAX_IDENTITY_BYTES))
     });
-    Some((items, clip(&names.collect::<Vec<_>>().join(", "), MAX_KEYS_BYTES)))
+    Some((items, clipped(&names.collect::<Vec<_>>().join(", "), MAX_KEYS_BYTES)))
 }
 
 /// The summary of any other value. All of it is listed, in parts that are larger where there are many.
@@ -240,7 +240,7 @@ fn scalar(json: &str) -> String {
     if json.len() <= MAX_IDENTITY_BYTES {
         return json.to_owned();
     }
-    Value::from(clip(&unquoted(json), MAX_IDENTITY_BYTES)).to_string()
+    Value::from(clipped(&unquoted(json), MAX_IDENTITY_BYTES)).to_string()
 }
 
 /// A value in about so many bytes.
@@ -259,7 +259,8 @@ fn short(json: &str, room: usize) -> String {
 
 /// The head and the tail of a text.
 fn ends(text: &str, room: usize) -> Cow<'_, str> {
-    let (head, tail) = (text.floor_char_boundary(room * 3 / 5), text.ceil_char_boundary(text.len().saturating_sub(room * 2 / 5)));
+    let (head, tail) =
+        (text.floor_char_boundary(room * 3 / 5), text.ceil_char_boundary(text.len().saturating_sub(room * 2 / 5)));
     if head >= tail {
         return text.into();
     }
@@ -268,10 +269,5 @@ fn ends(text: &str, room: usize) -> Cow<'_, str> {
 
 /// The beginning of a text, on one line.
 fn start(text: &str) -> String {
-    clip(text, PREVIEW_BYTES).replace(['\n', '\r'], " ")
-}
-
-fn clip(text: &str, most_bytes: usize) -> String {
-    let start = &text[..text.floor_char_boundary(most_bytes)];
-    if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }
+    clipped(text, PREVIEW_BYTES).replace(['\n', '\r'], " ")
 }
