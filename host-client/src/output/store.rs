@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::page::{Page, page};
-use super::path::steps;
+use super::path::path;
 
 /// How many random bytes a handle has.
 const HANDLE_BYTES: usize = 12;
@@ -100,15 +100,15 @@ impl OutputStore {
         self.config
     }
 
-    /// Reads a part of a result: what is at `path` (all of it where that is empty), from its member, item or character
+    /// Reads a part of a result: what is `at` a path (all of it where that is empty), from its member, item or character
     /// `offset` on, at most `limit` of them and as many as fit on a page.
     ///
     /// # Errors
     /// The handle is none of this store's any more, or the path leads nowhere.
-    pub fn read(&self, handle: &str, path: &str, offset: usize, limit: Option<usize>) -> Result<Page, ReadError> {
+    pub fn read(&self, handle: &str, at: &str, offset: usize, limit: Option<usize>) -> Result<Page, ReadError> {
         let (text, is_json) = self.lock().take(handle, self.config.unread).ok_or(ReadError::UnknownHandle)?;
-        let steps = steps(path).map_err(ReadError::InvalidPath)?;
-        page(&text, is_json, &steps, offset, limit, self.config.page_bytes)
+        let path = path(at).map_err(ReadError::InvalidPath)?;
+        page(&text, is_json, &path, offset, limit, self.config.page_bytes)
     }
 
     /// Keeps a result, and gives its handle; nothing where it is too large.

@@ -113,7 +113,8 @@ fn sections_of_json_are_its_parts() {
 
 #[test]
 fn an_intent_that_fits_much_does_not_make_the_answer_longer_than_a_summary_may_be() {
-    let item = |n: usize| json!({"id": n, "text": format!("{} {}", if n == 7 { "other" } else { "issue" }, "x".repeat(250))});
+    let item =
+        |n: usize| json!({"id": n, "text": format!("{} {}", if n == 7 { "other" } else { "issue" }, "x".repeat(250))});
     let value = json!((0..3_000).map(item).collect::<Vec<_>>());
     let shown = shown_for(&value, Some("issue"));
     let (header, body) = shown.text.split_once("]\n\n").unwrap();
