@@ -221,6 +221,26 @@ fn what_is_kept_is_bounded_and_what_is_read_stays() {
 }
 
 #[test]
+fn sessions_share_the_room_and_nothing_else() {
+    let value = json!("x".repeat(300_000));
+    let is_there = |store: &OutputStore, handle: &str| store.read(handle, "", 0, Some(1)).is_ok();
+    let config = StoreConfig { entries: 2, shared_bytes: 1_000_000, ..StoreConfig::default() };
+    let first = OutputStore::new(config);
+    let (second, third) = (first.for_another_session(), first.for_another_session());
+    let (one, two) = (kept(&first, &value), kept(&second, &value));
+    assert!(is_there(&first, &one) && is_there(&second, &two));
+    assert!(!is_there(&second, &one) && !is_there(&first, &two), "a handle is good in its own session");
+    let three = [kept(&third, &value), kept(&third, &value), kept(&third, &value)];
+    assert!(!is_there(&third, &three[0]), "a session has its own limit");
+    assert!(!is_there(&first, &one) && is_there(&second, &two), "what was not used for longest made room");
+    drop(third);
+    let four = kept(&first, &value);
+    assert!(is_there(&first, &four) && is_there(&second, &two), "a session that is gone keeps nothing");
+    let five = kept(&second, &value);
+    assert!([(&first, four), (&second, two), (&second, five)].iter().all(|(store, handle)| is_there(store, handle)));
+}
+
+#[test]
 fn of_two_members_with_one_key_the_last_counts() {
     let store = OutputStore::default();
     let json = format!("{{\"a\":1,\"fill\":\"{}\",\"more\":[1,2],\"a\":{{\"b\":2}}}}", "x".repeat(300_000));
