@@ -102,11 +102,12 @@ impl ExecuteCode {
         self
     }
 
-    /// The same for another conversation: it shares the host, and neither approvals nor results of a session. Only where it
-    /// was made for a [`Client`](crate::Client) that was connected already, that session is shared, too.
+    /// The same for another conversation: it shares the host and the room for results, and neither approvals nor results of
+    /// a session. Only where it was made for a [`Client`](crate::Client) that was connected already, that session is shared,
+    /// too.
     #[must_use]
     pub fn for_another_conversation(&self) -> Self {
-        Self { client: self.client.separate(), store: OutputStore::new(self.store.config()), ..self.clone() }
+        Self { client: self.client.separate(), store: self.store.for_another_session(), ..self.clone() }
     }
 
     /// What the model is told of `execute_code`. The tools in it are those of now: ask again for each turn.

@@ -68,7 +68,7 @@ pub struct Shown {
     pub text: String,
     /// What it gets beside the text, in the order in which the text names it.
     pub attachments: Vec<Attachment>,
-    /// Whether the text says all of the result, but for its attachments.
+    /// Whether the text says all of the result, but for what is attached.
     pub is_whole: bool,
     /// Where it is not: what [`OutputStore::read`] gives the rest for.
     pub handle: Option<String>,
@@ -76,24 +76,25 @@ pub struct Shown {
 
 impl OutputConfig {
     /// Shows a result, which is UTF-8 JSON. `intent` says in words what it is wanted for. What is not shown as a whole is kept
-    /// in `store`, with the attachments taken out.
+    /// in `store`: with the attachments taken out, or where there were too many to attach, as it came.
     ///
     /// It takes up to some hundred milliseconds for the largest results; results that are not UTF-8, or no JSON, are shown as
     /// the text that they are.
     pub fn show(&self, json: &[u8], intent: Option<&str>, store: Option<&OutputStore>) -> Shown {
         let Document { text, is_json } = Document::read(json);
-        let processed = text.len();
         let taken = self.attachments.and_then(|config| attachment::taken_out(&text, is_json, config));
-        let (text, attachments) = match taken {
-            Some((rest, attachments)) => (Cow::from(rest), attachments),
-            None => (text, Vec::new()),
+        let (rest, attachments, left_out_bytes) = match taken {
+            Some(taken) => (Cow::from(taken.text), taken.attachments, taken.left_out_bytes),
+            None => (Cow::from(&*text), Vec::new(), 0),
         };
-        let shown = self.fit(&text, is_json, intent);
-        let (mut shown, is_whole) = match shown {
-            Some(shown) => (shown, false),
-            None => (text.as_ref().to_owned(), true),
-        };
-        let handle = store.filter(|_| !is_whole).and_then(|store| store.keep(&text, is_json));
+        // What is attached was not saved.
+        let processed = rest.len() + left_out_bytes;
+        let fitted = self.fit(&rest, is_json, intent);
+        let is_whole = fitted.is_none() && left_out_bytes == 0;
+        let mut shown = fitted.unwrap_or_else(|| rest.as_ref().to_owned());
+        // What was left out is nowhere else.
+        let kept = if left_out_bytes > 0 { &text } else { &rest };
+        let handle = store.filter(|_| !is_whole).and_then(|store| store.keep(kept, is_json));
         if let Some(handle) = &handle {
             let parts = if is_json { ", by path and offset" } else { ", by offset" };
             shown.push_str(&format!("\n[All of it: {READ_TOOL} with {{\"handle\":\"{handle}\"}}{parts}]"));
@@ -109,13 +110,20 @@ impl OutputConfig {
     /// What the steps make of a text; nothing where they leave it as it is.
     fn fit(&self, text: &str, is_json: bool, intent: Option<&str>) -> Option<String> {
         let filtered = match (self.intent, intent) {
-            (Some(config), Some(intent)) => intent::filtered(text, is_json, intent, config),
+            (Some(config), Some(intent)) => intent::filtered(text, is_json, intent, self.unchanged(is_json), config),
             _ => None,
         };
         let summary = || self.summary.filter(|_| is_json).and_then(|config| summary::summary(text, config));
         let shorter = filtered.or_else(summary);
         let cut = self.cut.and_then(|config| cut::cut(shorter.as_deref().unwrap_or(text), config));
         cut.or(shorter)
+    }
+
+    /// How many bytes the steps that follow on the filter leave as they are: the filter ends there by itself.
+    fn unchanged(&self, is_json: bool) -> usize {
+        let summary = self.summary.filter(|_| is_json).map_or(usize::MAX, |config| config.over_bytes);
+        let cut = self.cut.map_or(usize::MAX, |config| config.characters);
+        summary.min(cut)
     }
 }
 

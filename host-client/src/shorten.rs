@@ -44,8 +44,12 @@ fn shares(members: usize, room: usize) -> (usize, usize) {
 
 /// The beginning of a text that is longer, and how long it is.
 pub(crate) fn shortened_text(text: &str, room: usize) -> String {
-    if text.len() <= room {
-        return text.to_owned();
-    }
-    format!("{}… [{} bytes]", &text[..text.floor_char_boundary(room)], text.len())
+    let clipped = clipped(text, room);
+    if text.len() <= room { clipped } else { format!("{clipped} [{} bytes]", text.len()) }
+}
+
+/// The beginning of a text that is longer.
+pub(crate) fn clipped(text: &str, room: usize) -> String {
+    let start = &text[..text.floor_char_boundary(room)];
+    if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }
 }

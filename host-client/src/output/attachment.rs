@@ -2,7 +2,8 @@
 //!
 //! Recognized are the items that MCP tools answer with (`{"type": "image", "data": …, "mimeType": …}`, the same of `audio`, and
 //! whatever has a `blob`), the `body_base64` of the tool `http.fetch`, and data URLs, wherever they stand in a value. In their
-//! place the text says what was there, such as `[image/png, 12.3KB, attachment 1]`.
+//! place the text says what was there, such as `[image/png, 12.3KB, attachment 1]`. The `blob` of git is the name of a file's
+//! content, and `main` is base64, too: without a media type, only what begins like a file or is long counts as data.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,6 +31,8 @@ const MAX_MIME_BYTES: usize = 100;
 const MAX_URL_START: usize = 150;
 /// A data URL in the middle of a text counts if its data have so many characters: shorter ones stand in explanations.
 const MIN_INNER_DATA: usize = 64;
+/// Base64 of no type that is known counts as data if it has so many characters: shorter ones are names and hashes.
+const MIN_UNTYPED_DATA: usize = 256;
 
 /// How much is handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +66,16 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// A text whose binary data have been taken out, and the data; nothing where there are none.
-pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) -> Option<(String, Vec<Attachment>)> {
+/// What is left of a text, and what was in it.
+pub(super) struct Taken {
+    pub(super) text: String,
+    pub(super) attachments: Vec<Attachment>,
+    /// The characters of the data that are neither in the text nor attached.
+    pub(super) left_out_bytes: usize,
+}
+
+/// Takes the binary data out of a text; nothing where there are none.
+pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) -> Option<Taken> {
     let mut found = Vec::new();
     data_urls(text, &mut found);
     if is_json && KEYS.iter().any(|key| text.contains(key)) {
@@ -73,7 +84,8 @@ pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) ->
         let _ = scan.deserialize(&mut serde_json::Deserializer::from_str(text));
     }
     found.sort_by_key(|found| found.place.start);
-    let (mut rest, mut done, mut attachments, mut bytes_left) = (String::new(), 0, Vec::new(), config.bytes);
+    let (mut rest, mut done, mut attachments) = (String::new(), 0, Vec::new());
+    let (mut bytes_left, mut left_out_bytes) = (config.bytes, 0);
     for Found { place, mime } in found {
         let Some(base64) = text.get(place.data.clone()).filter(|_| place.start >= done) else { continue };
         let Ok(data) = BASE64.decode(base64) else { continue };
@@ -87,6 +99,7 @@ pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) ->
             rest.push_str(&format!("[{mime}, {size}, attachment {}]", attachments.len() + 1));
             attachments.push(Attachment { mime: mime.to_owned(), base64: base64.to_owned(), bytes });
         } else {
+            left_out_bytes += base64.len();
             rest.push_str(&format!("[{mime}, {size}, left out]"));
         }
     }
@@ -94,7 +107,7 @@ pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) ->
         return None;
     }
     rest.push_str(&text[done..]);
-    Some((rest, attachments))
+    Some(Taken { text: rest, attachments, left_out_bytes })
 }
 
 /// What may be binary data.
@@ -112,13 +125,16 @@ struct Place {
 
 /// A media type as it can stand in any text.
 fn plain(mime: &str) -> &str {
+    media_type(mime).unwrap_or(BYTES)
+}
+
+/// A media type without its parameters; nothing where it is none.
+fn media_type(mime: &str) -> Option<&str> {
     let mime = mime.split(';').next().unwrap_or_default().trim();
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '/' | '.' | '+' | '-' | '_');
     let is_one = mime.len() <= MAX_MIME_BYTES && mime.chars().all(is_plain);
-    match mime.split_once('/') {
-        Some((kind, name)) if is_one && !kind.is_empty() && !name.is_empty() && !name.contains('/') => mime,
-        _ => BYTES,
-    }
+    let (kind, name) = mime.split_once('/').filter(|_| is_one)?;
+    (!kind.is_empty() && !name.is_empty() && !name.contains('/')).then_some(mime)
 }
 
 /// Finds data URLs. None goes on beyond a quotation mark, so that in JSON each is in one string.
@@ -178,11 +194,15 @@ impl<'s, 'a> Scan<'s, 'a> {
         Scan { json: self.json, found: self.found }
     }
 
-    /// A string that is base64 from its start to its end.
-    fn push(&mut self, data: &'a str, mime: Option<&'a str>) {
+    /// A string that is base64 from its start to its end, if it is data: `is_data` where that is certain.
+    fn push(&mut self, data: &'a str, mime: Option<&'a str>, is_data: bool) {
+        let known = BEGINNINGS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, mime)| *mime);
+        let is_typed = known.is_some() || mime.is_some_and(|mime| media_type(mime).is_some());
+        if !is_data && !is_typed && data.len() < MIN_UNTYPED_DATA {
+            return;
+        }
         let start = offset(self.json, data);
         let end = start + data.len();
-        let known = BEGINNINGS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, mime)| *mime);
         let mime = mime.or(known).unwrap_or(BYTES);
         self.found.push(Found { place: Place { start, end, data: start..end }, mime });
     }
@@ -205,20 +225,23 @@ impl<'a> Visitor<'a> for Scan<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(mut self, mut members: A) -> Result<Self::Value, A::Error> {
-        let (mut kind, mut mime, mut data, mut blob) = (None, None, None, None);
+        let (mut kind, mut mime, mut data, mut blob, mut body) = (None, None, None, None, None);
         while let Some(key) = members.next_key::<Key>()? {
             let value = members.next_value_seed(self.again())?.filter(|text| !text.is_empty());
             match key {
                 Key::Type => kind = value,
                 Key::Mime => mime = value,
                 Key::Data => data = value,
-                Key::Blob | Key::Body => blob = value,
+                Key::Blob => blob = value,
+                Key::Body => body = value,
                 Key::Other => {}
             }
         }
         let data = data.filter(|_| matches!(kind, Some("image" | "audio")));
-        for data in data.into_iter().chain(blob) {
-            self.push(data, mime);
+        for (data, is_data) in [(data, false), (blob, false), (body, true)] {
+            if let Some(data) = data {
+                self.push(data, mime, is_data);
+            }
         }
         Ok(None)
     }

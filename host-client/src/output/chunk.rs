@@ -1,6 +1,8 @@
 //! A JSON value in pieces of some size, each with the path of its keys.
 
 use super::json::{Member, between, each_member, unquoted};
+use super::path::{BELOW, TO};
+use crate::shorten::clipped;
 
 /// The most levels of arrays and objects that are taken apart. What lies deeper stays in one piece.
 const MAX_DEPTH: usize = 8;
@@ -30,7 +32,7 @@ pub(super) enum Kind {
 /// A piece of a JSON value.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
-    /// Such as `results > items > [0-4]`; empty for all of a value.
+    /// A path, such as `results > items > [0-4]`; empty for all of a value. Only a very long key is none.
     pub(super) title: String,
     pub(super) kind: Kind,
     /// The text of the value, or of the neighbours with the commas between them.
@@ -103,7 +105,7 @@ impl<'a> Splitter<'a> {
         let (kind, part) = match (kind, first.index == last.index) {
             (_, true) => (Kind::Value, part(first)),
             (Kind::Items, false) => (kind, format!("[{}-{last_part}]", first.index)),
-            (_, false) => (kind, format!("{} … {last_part}", part(first))),
+            (_, false) => (kind, format!("{}{TO}{last_part}", part(first))),
         };
         let body = match kind {
             Kind::Value => first.value,
@@ -115,17 +117,19 @@ impl<'a> Splitter<'a> {
 }
 
 fn joined(title: &str, part: &str) -> String {
-    if title.is_empty() { part.to_owned() } else { format!("{title} > {part}") }
+    if title.is_empty() { part.to_owned() } else { format!("{title}{BELOW}{part}") }
 }
 
 /// What a member is called in a title.
 fn part(member: &Member) -> String {
     let Some(key) = member.key else { return format!("[{}]", member.index) };
-    // A key with a line end in it stays as JSON writes it.
     let plain = unquoted(key);
-    let key = if plain.chars().any(char::is_control) { key } else { &*plain };
-    if key.len() <= MAX_PART_BYTES {
-        return key.to_owned();
+    let is_plain = !plain.contains(|it: char| it.is_control() || matches!(it, '.' | '[' | ']' | '"' | '>' | '…'))
+        && !plain.starts_with('/')
+        && !matches!(&*plain, "" | "$");
+    match (is_plain, key.len() > MAX_PART_BYTES) {
+        (true, _) => clipped(&plain, MAX_PART_BYTES),
+        (false, true) => clipped(key, MAX_PART_BYTES),
+        (false, false) => format!("[{key}]"),
     }
-    format!("{}…", &key[..key.floor_char_boundary(MAX_PART_BYTES)])
 }

@@ -1,8 +1,11 @@
 //! Of a long result, the sections that have to do with what it is wanted for.
 
+use std::collections::HashSet;
+
 use bm25::{DefaultTokenizer, Tokenizer as _};
 
 use super::chunk::{Sizes, chunks};
+use super::json::unquoted;
 
 /// How large the pieces of JSON are that count as sections.
 const SECTIONS_OF_JSON: Sizes = Sizes { group: 500, whole: 2_000 };
@@ -11,6 +14,10 @@ const MAX_INTENT_BYTES: usize = 1_000;
 const MAX_TERMS: usize = 64;
 /// A shorter term has to be a whole word, but for the ending of a plural; a longer one may be the start of a word.
 const MIN_START: usize = 4;
+/// What stands before each section that stays.
+const BETWEEN: &str = "\n\n";
+/// The most bytes of the header.
+const HEADER_BYTES: usize = 120;
 
 /// When a result is filtered, and what stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +40,30 @@ impl Default for IntentConfig {
 
 /// What an intent leaves of a text, under a header that says so; nothing where it leaves all of it or none.
 ///
-/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON.
-pub(super) fn filtered(text: &str, is_json: bool, intent: &str, config: IntentConfig) -> Option<String> {
+/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON;
+/// a long string in it has sections like a text.
+/// Those for which there is no room in `most_bytes` are left out, and the header says how many: what stays is not cut again.
+pub(super) fn filtered(
+    text: &str,
+    is_json: bool,
+    intent: &str,
+    most_bytes: usize,
+    config: IntentConfig,
+) -> Option<String> {
     if text.len() <= config.over_bytes {
         return None;
     }
     let terms = Terms::of(intent, config.percent)?;
-    let mut kept = Kept::default();
+    let mut kept = Kept { room: most_bytes.saturating_sub(HEADER_BYTES), ..Kept::default() };
     if is_json {
         for chunk in chunks(text, SECTIONS_OF_JSON) {
+            if chunk.body.len() > SECTIONS_OF_JSON.whole && chunk.body.starts_with('"') {
+                // Its title would fit all of them or none.
+                each_section(&unquoted(chunk.body), config, |section| {
+                    kept.offer(terms.occur_in(&[section], false), &[&chunk.title, ":\n", section]);
+                });
+                continue;
+            }
             kept.offer(terms.occur_in(&[&chunk.title, chunk.body], true), &[&chunk.title, ":\n", chunk.body]);
         }
     } else {
@@ -54,24 +76,36 @@ pub(super) fn filtered(text: &str, is_json: bool, intent: &str, config: IntentCo
 #[derive(Default)]
 struct Kept {
     body: String,
-    kept: usize,
+    /// The most bytes of the body.
+    room: usize,
+    shown: usize,
+    fitting: usize,
     all: usize,
 }
 
 impl Kept {
-    fn offer(&mut self, is_kept: bool, section: &[&str]) {
+    fn offer(&mut self, fits: bool, section: &[&str]) {
         self.all += 1;
-        if is_kept {
-            self.kept += 1;
-            self.body.push_str("\n\n");
+        if !fits {
+            return;
+        }
+        self.fitting += 1;
+        let bytes: usize = section.iter().map(|part| part.len()).sum();
+        if self.body.len() + BETWEEN.len() + bytes <= self.room {
+            self.shown += 1;
+            self.body.push_str(BETWEEN);
             self.body.extend(section.iter().copied());
         }
     }
 
     fn text(self) -> Option<String> {
-        let Self { body, kept, all } = self;
-        let is_some = kept > 0 && kept < all;
-        is_some.then(|| format!("[Filtered by intent: {kept} of {all} sections are shown]{body}"))
+        let Self { body, shown, fitting, all, .. } = self;
+        let is_some = shown > 0 && fitting < all;
+        let more = match fitting - shown {
+            0 => String::new(),
+            more => format!("; {more} more fit, for which there is no room"),
+        };
+        is_some.then(|| format!("[Filtered by intent: {shown} of {all} sections are shown{more}]{body}"))
     }
 }
 
@@ -113,32 +147,50 @@ fn trimmed(section: &str) -> &str {
     section.trim_end_matches(['\n', '\r'])
 }
 
-/// The words of an intent, without stop words and endings.
+/// The words of an intent, without stop words.
 struct Terms {
-    terms: Vec<String>,
+    terms: Vec<Term>,
     /// How many of them make a section stay.
     needed: u32,
+}
+
+/// A word in the forms in which it may occur: as it is, without its ending, and with the `y` that the English stemmer writes
+/// as an `i`.
+struct Term {
+    forms: Vec<String>,
+}
+
+impl Term {
+    fn new(word: &str, stem: String) -> Self {
+        let with_y = stem.strip_suffix('i').map(|start| format!("{start}y"));
+        let mut forms = vec![word.to_owned(), stem];
+        forms.extend(with_y);
+        forms.dedup();
+        Self { forms }
+    }
+
+    fn fits(&self, word: &str) -> bool {
+        self.forms.iter().any(|form| fits(form, word))
+    }
 }
 
 impl Terms {
     /// Nothing where an intent consists of stop words.
     fn of(intent: &str, percent: usize) -> Option<Self> {
         let intent = &intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)];
-        let mut words = String::new();
+        let tokenizer = DefaultTokenizer::builder().normalization(false).build();
+        let (mut stems, mut terms) = (HashSet::new(), Vec::new());
         each_word(intent, false, |word| {
-            words.push_str(word);
-            words.push(' ');
-            true
-        });
-        let mut terms = DefaultTokenizer::builder().normalization(false).build().tokenize(&words);
-        for term in &mut terms {
-            // What the English stemmer writes for the `y` of "repository".
-            if term.len() > MIN_START && term.ends_with('i') {
-                term.pop();
+            let tokens = tokenizer.tokenize(word);
+            let is_one = tokens.len() == 1;
+            for stem in tokens {
+                if stems.insert(stem.clone()) {
+                    // What is several words, in a script without spaces, has its parts as forms.
+                    terms.push(if is_one { Term::new(word, stem) } else { Term { forms: vec![stem] } });
+                }
             }
-        }
-        terms.sort_unstable();
-        terms.dedup();
+            terms.len() < MAX_TERMS
+        });
         terms.truncate(MAX_TERMS);
         let needed = terms.len().saturating_mul(percent).div_ceil(100).max(1);
         let needed = u32::try_from(needed).ok()?;
@@ -151,7 +203,7 @@ impl Terms {
         for part in section {
             each_word(part, is_json, |word| {
                 for (index, term) in self.terms.iter().enumerate() {
-                    if fits(term, word) {
+                    if term.fits(word) {
                         seen |= 1 << index;
                     }
                 }
@@ -162,7 +214,7 @@ impl Terms {
     }
 }
 
-/// Whether a word is one of a term.
+/// Whether a word is one of a form of a term.
 fn fits(term: &str, word: &str) -> bool {
     match word.strip_prefix(term) {
         Some(rest) if term.len() < MIN_START => matches!(rest, "" | "s" | "es"),

@@ -2,7 +2,9 @@
 
 use super::footer::kilobytes;
 use super::json::{Member, Place, each_member, follow, unquoted};
+use super::path::{Path, Range};
 use super::store::ReadError;
+use crate::shorten::clipped;
 
 /// How many of the keys that there are an error names.
 const NAMED: usize = 20;
@@ -23,16 +25,32 @@ pub struct Page {
 pub(super) fn page(
     text: &str,
     is_json: bool,
-    steps: &[String],
+    path: &Path,
     offset: usize,
     limit: Option<usize>,
     most_bytes: usize,
 ) -> Result<Page, ReadError> {
+    let steps = &*path.steps;
+    let not_there = |taken: usize, missing: &str| not_there(text, is_json, steps, taken, missing);
     let value = match follow_in(text, is_json, steps) {
         Place::Value(value) => value,
-        Place::Nowhere(taken) => return Err(not_there(text, is_json, steps, taken)),
+        Place::Nowhere(taken) => {
+            let missing = steps.get(taken).map(String::as_str).unwrap_or_default();
+            return Err(not_there(taken, missing));
+        }
     };
-    let limit = limit.unwrap_or(usize::MAX).max(1);
+    let (first, last) = match &path.range {
+        None => (0, usize::MAX),
+        Some(Range::Items(first, last)) => (*first, *last),
+        Some(Range::Keys(first, last)) => {
+            let index = |key: &str| index_of(value, key).ok_or_else(|| not_there(steps.len(), key));
+            (index(first)?, index(last)?)
+        }
+    };
+    // Who goes on behind a range goes on to the end.
+    let offset = offset.max(first);
+    let in_range = last.checked_sub(offset).map_or(usize::MAX, |more| more.saturating_add(1));
+    let limit = limit.unwrap_or(usize::MAX).max(1).min(in_range);
     Ok(match value.as_bytes().first() {
         Some(b'[' | b'{') if is_json => members(value, offset, limit, most_bytes),
         Some(b'"') if is_json => characters(&unquoted(value), offset, limit, most_bytes),
@@ -49,15 +67,26 @@ fn follow_in<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
     }
 }
 
-fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize) -> ReadError {
+/// Which member of an object has a key.
+fn index_of(value: &str, key: &str) -> Option<usize> {
+    let mut found = None;
+    each_member(value, |member| {
+        if member.key.is_some_and(|it| unquoted(it) == key) {
+            found = Some(member.index);
+        }
+    })?;
+    found
+}
+
+fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize, missing: &str) -> ReadError {
     let before = steps.get(..taken).unwrap_or_default();
     let there = match follow_in(text, is_json, before) {
         Place::Value(value) if is_json => contents(value),
         Place::Value(_) | Place::Nowhere(_) => "the output is a text, which has no parts".to_owned(),
     };
     ReadError::NotThere {
-        missing: steps.get(taken).map(|step| clip(step)).unwrap_or_default(),
-        at: before.iter().map(|step| clip(step)).collect::<Vec<_>>().join("."),
+        missing: clipped(missing, MAX_NAME_BYTES),
+        at: before.iter().map(|step| clipped(step, MAX_NAME_BYTES)).collect::<Vec<_>>().join("."),
         there,
     }
 }
@@ -67,7 +96,7 @@ fn contents(value: &str) -> String {
     let mut keys = Vec::new();
     let count = each_member(value, |Member { key, .. }| {
         if keys.len() < NAMED {
-            keys.extend(key.map(clip));
+            keys.extend(key.map(|key| clipped(key, MAX_NAME_BYTES)));
         }
     });
     match count {
@@ -79,11 +108,6 @@ fn contents(value: &str) -> String {
         }
         Some(_) => format!("there are the keys {}", keys.join(", ")),
     }
-}
-
-fn clip(text: &str) -> String {
-    let start = &text[..text.floor_char_boundary(MAX_NAME_BYTES)];
-    if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }
 }
 
 /// Members of an array or object.

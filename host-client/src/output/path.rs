@@ -1,62 +1,126 @@
-//! Where in a value to look: `results.items[3].name`, or the same as a JSON Pointer, `/results/items/3/name`.
+//! Where in a value to look: `results.items[3].name`, the same as a JSON Pointer, `/results/items/3/name`, or as in the titles
+//! of a summary, `results > items > [0-4]`.
+
+use serde_json::value::RawValue;
+
+use super::json::unquoted;
 
 /// The longest path, in bytes, and the most steps in it: no result is as deep.
 const MAX_BYTES: usize = 4_000;
 const MAX_STEPS: usize = 128;
+/// What stands between the steps of a title, and between the first and the last key of neighbours.
+pub(super) const BELOW: &str = " > ";
+pub(super) const TO: &str = " … ";
 
-/// The steps of a path, each a key or the number of an item. An empty path has none. What is wrong with a path that is none
-/// is said in words.
+/// A path that was read.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    /// Each a key or the number of an item.
+    pub(super) steps: Vec<String>,
+    /// Where it ends with neighbours.
+    pub(super) range: Option<Range>,
+}
+
+/// Some neighbours; the last is one of them.
+#[derive(Debug)]
+pub(super) enum Range {
+    Items(usize, usize),
+    Keys(String, String),
+}
+
+/// Reads a path. An empty one has no steps. What is wrong with a path that is none is said in words.
 ///
 /// A key that holds a dot or a bracket is written in quotes, `["a.b"]`, or in a pointer.
-pub(super) fn steps(path: &str) -> Result<Vec<String>, &'static str> {
+pub(super) fn path(path: &str) -> Result<Path, &'static str> {
     if path.len() > MAX_BYTES {
         return Err("it is longer than any path");
     }
-    let steps = match path.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
-        None => dotted(path.strip_prefix('$').unwrap_or(path))?,
+    let read = match path.strip_prefix('/') {
+        Some(pointer) => {
+            let steps = pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+            Path { steps, range: None }
+        }
+        None => dotted(without_root(path))?,
     };
-    if steps.len() > MAX_STEPS { Err("it has more steps than any value has levels") } else { Ok(steps) }
+    if read.steps.len() > MAX_STEPS { Err("it has more steps than any value has levels") } else { Ok(read) }
 }
 
-fn dotted(path: &str) -> Result<Vec<String>, &'static str> {
-    let (mut steps, mut rest) = (Vec::new(), path);
+/// A path without the `$` of JSONPath for the whole value. `$schema` is a key.
+fn without_root(path: &str) -> &str {
+    let rest = path.strip_prefix('$').unwrap_or(path);
+    if rest.is_empty() || rest.starts_with(['.', '[']) || rest.starts_with(BELOW) { rest } else { path }
+}
+
+/// A step of a path.
+enum Step {
+    Key(String),
+    /// Such as `[0-4]`.
+    Items(usize, usize),
+}
+
+fn dotted(path: &str) -> Result<Path, &'static str> {
+    let (mut read, mut rest) = (Path::default(), path);
     while !rest.is_empty() {
-        let step;
-        (step, rest) = match rest.strip_prefix('[') {
-            Some(inner) => bracketed(inner)?,
-            None => {
-                let name = rest.strip_prefix('.').unwrap_or(rest);
-                let end = name.find(['.', '[']).unwrap_or(name.len());
-                if end == 0 {
-                    return Err("a key is missing");
-                }
-                (name[..end].to_owned(), &name[end..])
+        if read.range.is_some() {
+            return Err("what is a range has to be the last step");
+        }
+        let first;
+        (first, rest) = step(rest)?;
+        match (first, rest.strip_prefix(TO)) {
+            (Step::Items(first, last), None) => read.range = Some(Range::Items(first, last)),
+            (Step::Key(key), None) => read.steps.push(key),
+            (Step::Key(first), Some(more)) => {
+                let (Step::Key(last), after) = step(more)? else { return Err("a key is missing") };
+                (read.range, rest) = (Some(Range::Keys(first, last)), after);
             }
-        };
-        steps.push(step);
+            (Step::Items(..), Some(_)) => return Err("a key is missing"),
+        }
     }
-    Ok(steps)
+    Ok(read)
+}
+
+/// The first step of a path, and what follows it.
+fn step(path: &str) -> Result<(Step, &str), &'static str> {
+    let below = path.strip_prefix(BELOW);
+    if let Some(inner) = below.unwrap_or(path).strip_prefix('[') {
+        return bracketed(inner);
+    }
+    let name = below.or_else(|| path.strip_prefix('.')).unwrap_or(path);
+    let ends = [name.find(['.', '[']), name.find(BELOW), name.find(TO)];
+    let end = ends.into_iter().flatten().min().unwrap_or(name.len());
+    if end == 0 { Err("a key is missing") } else { Ok((Step::Key(name[..end].to_owned()), &name[end..])) }
+}
+
+/// Such as `0-4`.
+fn items(step: &str) -> Option<Step> {
+    let (first, last) = step.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(Step::Items(first, last))
 }
 
 /// What stands between brackets, and what follows them.
-fn bracketed(inner: &str) -> Result<(String, &str), &'static str> {
+fn bracketed(inner: &str) -> Result<(Step, &str), &'static str> {
     let unclosed = "a bracket is not closed";
-    if let Some(quote) = inner.chars().next().filter(|it| matches!(it, '"' | '\'')) {
-        let mut characters = inner.char_indices().skip(1);
-        let mut key = String::new();
-        while let Some((at, character)) = characters.next() {
+    if inner.starts_with('"') {
+        let mut keys = serde_json::Deserializer::from_str(inner).into_iter::<&RawValue>();
+        let Some(Ok(key)) = keys.next() else { return Err("a key in quotation marks is not written as in JSON") };
+        let rest = inner[keys.byte_offset()..].strip_prefix(']').ok_or(unclosed)?;
+        return Ok((Step::Key(unquoted(key.get()).into_owned()), rest));
+    }
+    if let Some(quoted) = inner.strip_prefix('\'') {
+        let (mut key, mut characters) = (String::new(), quoted.chars());
+        while let Some(character) = characters.next() {
             match character {
-                '\\' => key.extend(characters.next().map(|(_, escaped)| escaped)),
-                _ if character == quote => {
-                    let rest = inner[at + 1..].strip_prefix(']').ok_or(unclosed)?;
-                    return Ok((key, rest));
-                }
+                '\\' => key.extend(characters.next()),
+                '\'' => return Ok((Step::Key(key), characters.as_str().strip_prefix(']').ok_or(unclosed)?)),
                 _ => key.push(character),
             }
         }
         return Err("a quotation mark is not closed");
     }
     let (step, rest) = inner.split_once(']').ok_or(unclosed)?;
-    if step.is_empty() { Err("there is nothing in a bracket") } else { Ok((step.to_owned(), rest)) }
+    if step.is_empty() {
+        return Err("there is nothing in a bracket");
+    }
+    Ok((items(step).unwrap_or_else(|| Step::Key(step.to_owned())), rest))
 }

@@ -4,6 +4,7 @@
 //! as three quarters of the table are filled. It becomes its count, its keys, its first items and what the others are called.
 //! Every other value becomes one line for each of its parts.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::chunk::{Chunk, Kind, Sizes, chunks};
 use super::footer::kilobytes;
 use super::json::{Member, each_member, unquoted};
-use crate::shorten::shortened;
+use crate::shorten::{clipped, shortened};
 
 /// The keys whose values say what an object is.
 const IDENTITY: [&str; 6] = ["id", "name", "title", "slug", "key", "label"];
@@ -147,9 +148,9 @@ fn columns(json: &str) -> Option<(usize, String)> {
     keys.sort_unstable_by_key(|(_, (order, _))| *order);
     let names = keys.iter().map(|(key, (_, count))| {
         let mark = if *count < items { "?" } else { "" };
-        format!("{}{mark}", clip(key, MAX_IDENTITY_BYTES))
+        format!("{}{mark}", clipped(key, MAX_IDENTITY_BYTES))
     });
-    Some((items, clip(&names.collect::<Vec<_>>().join(", "), MAX_KEYS_BYTES)))
+    Some((items, clipped(&names.collect::<Vec<_>>().join(", "), MAX_KEYS_BYTES)))
 }
 
 /// The summary of any other value. All of it is listed, in parts that are larger where there are many.
@@ -158,13 +159,14 @@ fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     for parts in PARTS {
         let part = (json.len() / parts).max(MIN_PART_BYTES);
         let chunks = chunks(json, Sizes { group: part, whole: part });
-        if chunks.len() < 2 {
+        if chunks.iter().all(|chunk| chunk.title.is_empty()) {
             break;
         }
+        let preview = (config.bytes / 2 / chunks.len()).max(PREVIEW_BYTES);
         let what = if json.starts_with('[') { "an array" } else { "an object" };
-        let text = format!("[Summary: {what}, {}, in {} parts]", kilobytes(json.len()), chunks.len());
+        let text = format!("[Summary: {what}, {}, in {}]", kilobytes(json.len()), counted(chunks.len()));
         let mut lines = Lines { text, most_bytes: config.bytes };
-        let listed = chunks.iter().take_while(|chunk| lines.add(&line(chunk))).count();
+        let listed = chunks.iter().take_while(|chunk| lines.add(&line(chunk, preview))).count();
         let left_out = chunks.len() - listed;
         outline = Some(lines.finish(left_out, "parts"));
         if left_out == 0 {
@@ -174,10 +176,17 @@ fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     outline
 }
 
-/// One part in a line.
-fn line(chunk: &Chunk) -> String {
+fn counted(parts: usize) -> String {
+    if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts") }
+}
+
+/// One part in a line; but of a long value that has no parts, head and tail in about so many bytes, where there is room.
+fn line(chunk: &Chunk, preview: usize) -> String {
     let (title, size) = (&chunk.title, kilobytes(chunk.body.len()));
     match chunk.kind {
+        Kind::Value if preview > PREVIEW_BYTES && chunk.body.len() > preview && identity(chunk.body).is_none() => {
+            format!("{title} ({size}):\n{}", ends(&unquoted(chunk.body), preview))
+        }
         Kind::Value => match identity(chunk.body) {
             Some(identity) if chunk.body.len() > PREVIEW_BYTES => format!("{title} ({size}): {identity}"),
             _ => format!("{title} ({size}): {}", short(chunk.body, PREVIEW_BYTES)),
@@ -231,7 +240,7 @@ fn scalar(json: &str) -> String {
     if json.len() <= MAX_IDENTITY_BYTES {
         return json.to_owned();
     }
-    Value::from(clip(&unquoted(json), MAX_IDENTITY_BYTES)).to_string()
+    Value::from(clipped(&unquoted(json), MAX_IDENTITY_BYTES)).to_string()
 }
 
 /// A value in about so many bytes.
@@ -248,12 +257,17 @@ fn short(json: &str, room: usize) -> String {
     }
 }
 
-/// The beginning of a text, on one line.
-fn start(text: &str) -> String {
-    clip(text, PREVIEW_BYTES).replace(['\n', '\r'], " ")
+/// The head and the tail of a text.
+fn ends(text: &str, room: usize) -> Cow<'_, str> {
+    let (head, tail) =
+        (text.floor_char_boundary(room * 3 / 5), text.ceil_char_boundary(text.len().saturating_sub(room * 2 / 5)));
+    if head >= tail {
+        return text.into();
+    }
+    format!("{}\n… [{} are not shown] …\n{}", &text[..head], kilobytes(tail - head), &text[tail..]).into()
 }
 
-fn clip(text: &str, most_bytes: usize) -> String {
-    let start = &text[..text.floor_char_boundary(most_bytes)];
-    if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }
+/// The beginning of a text, on one line.
+fn start(text: &str) -> String {
+    clipped(text, PREVIEW_BYTES).replace(['\n', '\r'], " ")
 }

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use host_client::output::{AttachmentsConfig, OutputConfig};
 use serde_json::{Value, json};
 
-use crate::shown;
+use crate::{shown, without_footer};
 
 /// So many bytes in base64.
 fn data(bytes: usize) -> String {
@@ -31,7 +31,7 @@ fn what_mcp_tools_answer_with_is_handed_over_as_such() {
     ];
     assert_eq!(mimes, expected);
     assert_eq!(shown.attachments[3].base64, data(12_600));
-    let (text, _) = shown.text.split_once("\n[Output: ").unwrap();
+    let text = &shown.text;
     let rest: Value = serde_json::from_str(text).unwrap();
     let left = json!({"type": "image", "data": "[image/png, 12.3KB, attachment 4]", "mimeType": "image/png"});
     assert_eq!(rest["see"][1], left, "{text}");
@@ -56,7 +56,7 @@ fn data_urls_are_found_wherever_they_stand() {
         ),
     ] {
         let shown = shown(&value);
-        assert_eq!(shown.text.split("\n[Output: ").next().unwrap(), expected);
+        assert_eq!(shown.text, expected, "what is attached was not saved");
         assert_eq!(shown.attachments.len(), 1);
     }
 }
@@ -74,11 +74,42 @@ fn what_only_looks_like_binary_data_stays_text() {
         json!({"type": "image", "data": ""}),
         json!({"blob": {"blob": null}}),
         json!({"data": "QUJD"}),
+        json!({"blob": "main"}),
+        json!({"type": "image", "data": "test"}),
+        json!({"type": "image", "data": "test", "mimeType": "of no kind"}),
+        json!({"blob": "3f786850e387550fdab836ed7e6dc881de23001b", "path": "a.txt"}),
+        json!({"blob": "a".repeat(255)}),
+        (0..10).map(|n| json!({"path": n, "blob": format!("3f786850e387550fdab836ed7e6dc881de2300{n:02}")})).collect(),
     ] {
         let shown = shown(&value);
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         assert_eq!((shown.text, shown.attachments), (text, vec![]));
     }
+}
+
+#[test]
+fn what_counts_as_data_is_typed_or_long_or_named_so() {
+    for (value, mime) in [
+        (json!({"blob": "QUJD", "mimeType": "text/plain"}), "text/plain"),
+        (json!({"type": "image", "data": "iVBORw0KGgoA"}), "image/png"),
+        (json!({"blob": "a".repeat(256)}), "application/octet-stream"),
+        (json!({"body_base64": "QUJD"}), "application/octet-stream"),
+    ] {
+        let mimes: Vec<_> = shown(&value).attachments.into_iter().map(|it| it.mime).collect();
+        assert_eq!(mimes, [mime], "{value}");
+    }
+}
+
+#[test]
+fn what_is_left_out_can_be_read() {
+    let blobs: Vec<_> = (0..10).map(|n| json!({"blob": data(300 + n), "mimeType": "image/png"})).collect();
+    let store = host_client::OutputStore::default();
+    let shown = OutputConfig::default().show(json!(blobs).to_string().as_bytes(), None, Some(&store));
+    assert!(!shown.is_whole && shown.text.contains("left out") && shown.text.contains("read_output"), "{}", shown.text);
+    let page = store.read(shown.handle.as_deref().unwrap(), "[9].blob", 0, None).unwrap();
+    assert_eq!(page.text, data(309));
+    let (shown_text, _) = shown.text.split_once("\n[All of it: ").unwrap();
+    without_footer(&shown, shown_text.len() + data(308).len() + data(309).len());
 }
 
 #[test]
@@ -117,8 +148,12 @@ fn a_media_type_cannot_say_anything_else() {
 #[test]
 fn pages_hold_no_binary_data_either() {
     let store = host_client::OutputStore::default();
-    let items: Vec<_> = (0..200).map(|n| json!({"id": n, "text": "t".repeat(80), "blob": data(90)})).collect();
+    let item = |n: usize| match n {
+        0 => json!({"id": n, "text": "t".repeat(80), "blob": data(90), "mimeType": "image/png"}),
+        n => json!({"id": n, "text": "t".repeat(80)}),
+    };
+    let items: Vec<_> = (0..200).map(item).collect();
     let shown = OutputConfig::default().show(json!(items).to_string().as_bytes(), None, Some(&store));
     let page = store.read(shown.handle.as_deref().unwrap(), "[0]", 0, None).unwrap();
-    assert!(page.text.contains("\"[application/octet-stream, 0.1KB, attachment 1]\""), "{}", page.text);
+    assert!(page.text.contains("\"[image/png, 0.1KB, attachment 1]\""), "{}", page.text);
 }

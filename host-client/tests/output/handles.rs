@@ -37,6 +37,63 @@ fn a_path_leads_to_any_part() {
 }
 
 #[test]
+fn keys_may_begin_with_a_dollar_sign() {
+    let value = json!({"$schema": "s", "$defs": {"x": [1, 2, 3, 4]}, "$": {"$": "d"}, "fill": "x".repeat(20_000)});
+    let store = OutputStore::default();
+    let handle = kept(&store, &value);
+    for (path, expected) in [
+        ("$schema", "s"),
+        ("$.$schema", "s"),
+        ("$defs.x[3]", "4"),
+        ("$defs > x > [3]", "4"),
+        ("$[\"$defs\"].x[3]", "4"),
+        ("[\"$\"].$", "d"),
+        ("/$defs/x/3", "4"),
+    ] {
+        assert_eq!(store.read(&handle, path, 0, None).map(|page| page.text).as_deref(), Ok(expected), "{path}");
+    }
+}
+
+#[test]
+fn the_titles_of_a_summary_are_paths() {
+    let store = OutputStore::default();
+    let items: Vec<_> = (0..90).map(|n| json!(["x".repeat(150), n])).collect();
+    let keys = |start: &str| -> Value {
+        (0..40).map(|n| (format!("{start}{n:02}"), json!("y".repeat(300)))).collect::<serde_json::Map<_, _>>().into()
+    };
+    let value = json!({
+        "results": {"items": items}, "a.b > c": keys("k … \n"), "": keys("/\"["), "plain": keys("key "), "$": keys("$"),
+    });
+    let shown = OutputConfig::default().show(value.to_string().as_bytes(), None, Some(&store));
+    let handle = shown.handle.unwrap();
+    let titles: Vec<_> =
+        shown.text.lines().skip(1).filter_map(|line| line.rsplit_once("KB): ")?.0.rsplit_once(" (")).collect();
+    assert!(titles.len() > 20, "{}", shown.text);
+    for (title, size) in titles {
+        let page = store.read(&handle, title, 0, None).unwrap_or_else(|error| panic!("{title}: {error}"));
+        let count = size.split_once(' ').map_or(1, |(count, _)| count.parse().unwrap());
+        if count > 1 {
+            let (head, _) = page.text.split_once(" of ").unwrap();
+            let numbers: Vec<usize> = head.split(' ').filter_map(|word| word.parse().ok()).collect();
+            assert_eq!(numbers[1] + 1 - numbers[0], count, "{title}: {head}");
+        }
+    }
+    let read = |path: &str, offset, limit| store.read(&handle, path, offset, limit).map(|page| page.text);
+    let head = |path: &str, offset, limit| read(path, offset, limit).unwrap().lines().next().unwrap().to_owned();
+    assert_eq!(head("results > items > [3-7]", 0, None), "[items 3 to 7 of 90]");
+    assert_eq!(head("results.items[3-7]", 0, Some(2)), "[items 3 to 4 of 90]");
+    assert_eq!(head("results.items[3-7]", 5, None), "[items 5 to 7 of 90]");
+    assert_eq!(head("results.items[3-7]", 8, None), "[items 8 to 89 of 90]");
+    assert_eq!(head("plain > key 02 … key 05", 0, None), "[members 2 to 5 of 40]");
+    let missing = read("plain > key 02 … key 99", 0, None).unwrap_err().to_string();
+    assert!(missing.starts_with("there is no \"key 99\" at \"plain\""), "{missing}");
+    for path in ["results.items[3-7].x", "plain > key 02 … ", "results > ", "results > .items"] {
+        let error = read(path, 0, None).unwrap_err().to_string();
+        assert!(error.starts_with("the path cannot be read: "), "{path}: {error}");
+    }
+}
+
+#[test]
 fn pages_follow_each_other_until_all_was_read() {
     let store = OutputStore::default();
     let value = value();
@@ -161,6 +218,26 @@ fn what_is_kept_is_bounded_and_what_is_read_stays() {
     let store = OutputStore::new(StoreConfig { unread: Duration::ZERO, ..StoreConfig::default() });
     let handle = kept(&store, &value);
     assert!(!is_there(&store, &handle));
+}
+
+#[test]
+fn sessions_share_the_room_and_nothing_else() {
+    let value = json!("x".repeat(300_000));
+    let is_there = |store: &OutputStore, handle: &str| store.read(handle, "", 0, Some(1)).is_ok();
+    let config = StoreConfig { entries: 2, shared_bytes: 1_000_000, ..StoreConfig::default() };
+    let first = OutputStore::new(config);
+    let (second, third) = (first.for_another_session(), first.for_another_session());
+    let (one, two) = (kept(&first, &value), kept(&second, &value));
+    assert!(is_there(&first, &one) && is_there(&second, &two));
+    assert!(!is_there(&second, &one) && !is_there(&first, &two), "a handle is good in its own session");
+    let three = [kept(&third, &value), kept(&third, &value), kept(&third, &value)];
+    assert!(!is_there(&third, &three[0]), "a session has its own limit");
+    assert!(!is_there(&first, &one) && is_there(&second, &two), "what was not used for longest made room");
+    drop(third);
+    let four = kept(&first, &value);
+    assert!(is_there(&first, &four) && is_there(&second, &two), "a session that is gone keeps nothing");
+    let five = kept(&second, &value);
+    assert!([(&first, four), (&second, two), (&second, five)].iter().all(|(store, handle)| is_there(store, handle)));
 }
 
 #[test]

@@ -67,6 +67,8 @@ fn terms_are_words_whatever_their_ending_and_spelling() {
         ("issue", "listOpenIssues", true),
         ("user name", "the user_name is", true),
         ("cat", "cats", true),
+        ("cities", "one city", true),
+        ("city", "many cities", true),
         ("cat", "concatenate the category", false),
         ("port", "a report is supported", false),
         ("Straße", "die STRASSE und die straße", true),
@@ -74,6 +76,15 @@ fn terms_are_words_whatever_their_ending_and_spelling() {
         ("don't", "don't", false),
     ] {
         assert_eq!(filtered(&text(words), intent).is_some(), is_kept, "{intent} in {words}");
+    }
+}
+
+#[test]
+fn every_word_fits_itself() {
+    let words = "city body copy dry settings logging mapping running added tagged used dying tied repository was_used";
+    for word in words.split(' ') {
+        let text = format!("the {word} is here\n\n{}", "filler of no kind\n\n".repeat(400));
+        assert!(filtered(&text, word).is_some(), "{word}");
     }
 }
 
@@ -98,6 +109,41 @@ fn sections_of_json_are_its_parts() {
     assert!(shown_for(&value, Some("in")).text.starts_with("[Summary: "), "a stop word filters nothing");
     let escaped: Value = vec![json!("first\nlogin"); 1].into_iter().chain(vec![json!("other words"); 900]).collect();
     assert!(shown_for(&escaped, Some("login")).text.starts_with("[Filtered by intent: 1 of "));
+}
+
+#[test]
+fn an_intent_that_fits_much_does_not_make_the_answer_longer_than_a_summary_may_be() {
+    let item =
+        |n: usize| json!({"id": n, "text": format!("{} {}", if n == 7 { "other" } else { "issue" }, "x".repeat(250))});
+    let value = json!((0..3_000).map(item).collect::<Vec<_>>());
+    let shown = shown_for(&value, Some("issue"));
+    let (header, body) = shown.text.split_once("]\n\n").unwrap();
+    let numbers: Vec<usize> = header.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [kept, all, more] = numbers[..] else { panic!("{header}") };
+    assert_eq!(body.lines().filter(|line| line.starts_with('[') && line.ends_with(":")).count(), kept, "{header}");
+    assert!(kept > 5 && kept + more < all && kept + more + 2 > all, "{header}");
+    assert!(shown.text.len() < 10_500, "{}", shown.text.len());
+}
+
+#[test]
+fn of_a_text_so_many_sections_are_shown_as_the_header_says() {
+    let paragraph = |n: usize| format!("{n} {} {}", if n % 2 == 0 { "needle" } else { "hay" }, "words ".repeat(50));
+    let text = (0..3_000).map(paragraph).collect::<Vec<_>>().join("\n\n");
+    let text = filtered(&text, "needle").unwrap();
+    let shown = text.matches(" needle ").count();
+    let header = format!("[Filtered by intent: {shown} of 3000 sections are shown; {} more fit", 1_500 - shown);
+    assert!(text.starts_with(&header) && !text.contains("truncated"), "{}", &text[..200]);
+    assert!(shown > 600 && text.len() < 200_200, "{shown} {}", text.len());
+}
+
+#[test]
+fn a_long_string_in_json_has_sections_too() {
+    let log = log();
+    let shown = shown_for(&json!({"content": log, "path": "/log"}), Some("login failures"));
+    assert!(shown.text.starts_with("[Filtered by intent: 3 of 41 sections are shown]\n\ncontent:\n7: the login"));
+    assert!(shown.text.contains("\n\ncontent:\n33: the login") && !shown.text.contains("nothing to see"));
+    let shown = shown_for(&json!({"content": log}), Some("content of the login"));
+    assert!(shown.text.starts_with("[Filtered by intent: 3 of 40 "), "{}", shown.text);
 }
 
 #[test]

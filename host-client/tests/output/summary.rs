@@ -72,12 +72,30 @@ fn other_values_are_chunks_by_key_path_with_what_they_are_called() {
 }
 
 #[test]
-fn what_has_no_parts_is_left_to_the_cut() {
-    for value in [json!("x".repeat(150_000)), json!(["x".repeat(150_000)]), json!({"a": {"b": "x".repeat(150_000)}})] {
+fn one_large_string_is_its_head_and_its_tail() {
+    let text = format!("first line\n{}last line", "x\n".repeat(60_000));
+    for (value, path) in [
+        (json!({"content": text}), "content"),
+        (json!({"": text}), "[\"\"]"),
+        (json!([text]), "[0]"),
+        (json!({"a": [{"b": text}]}), "a > [0] > b"),
+        (json!({"content": text, "path": "/x"}), "content"),
+    ] {
         let shown = shown(&value);
-        assert!(shown.is_whole && shown.handle.is_none(), "{}", &shown.text[..100]);
+        let processed = value.to_string().len();
+        let shown_text = without_footer(&shown, processed);
+        assert!(shown_text.contains(&format!("\n{path} (175.8KB):\nfirst line\nx\nx\n")), "{shown_text}");
+        let middle = shown_text.split_once("KB are not shown] …\n").unwrap();
+        assert!(middle.1.contains("x\nx\nlast line\n"), "{shown_text}");
+        assert!(shown.handle.is_some() && shown_text.len() < 6_200, "{}", shown_text.len());
     }
-    let shown = shown(&json!(["x".repeat(300_000)]));
+}
+
+#[test]
+fn a_text_alone_is_left_to_the_cut() {
+    let shown_one = shown(&json!("x".repeat(150_000)));
+    assert!(shown_one.is_whole && shown_one.handle.is_none());
+    let shown = shown(&json!("x".repeat(300_000)));
     assert!(shown.text.contains("… [truncated middle — 97.7KB omitted] …"));
 }
 
