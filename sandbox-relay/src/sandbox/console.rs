@@ -140,7 +140,9 @@ fn room_after(text: &str) -> usize {
 /// The same, where a first argument that is a text may say by `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O` and `%c` where the others
 /// go.
 fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>, from: i32) -> String {
-    let Some(format) = make::text(scope, arguments.get(from)).filter(|text| text.contains('%')) else {
+    // What is longer than the output that is left ends there, with or without marks.
+    let format = make::text(scope, arguments.get(from), room_after("")).filter(|text| text.contains('%'));
+    let Some(format) = format else {
         return joined(scope, arguments, from);
     };
     let (mut text, mut next, mut rest) = (String::new(), from + 1, format.as_str());

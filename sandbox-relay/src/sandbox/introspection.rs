@@ -2,6 +2,7 @@
 //! which the host answers itself.
 
 use relay_proto::ErrorCode;
+use relay_proto::id::MAX_TOOL_NAME_BYTES;
 
 use super::globals::{add_function, define, function};
 use super::{bridge, make};
@@ -87,13 +88,13 @@ fn tool_interface<'s>(
     arguments: v8::FunctionCallbackArguments<'s>,
     mut returned: v8::ReturnValue<v8::Value>,
 ) {
-    let answer = match make::text(scope, arguments.get(0)) {
+    let answer = match make::text(scope, arguments.get(0), MAX_TOOL_NAME_BYTES) {
         Some(name) => {
             let name = serde_json::json!({ "name": name });
             bridge::ask(scope, "mcp.interface", name.to_string().into())
         }
         None => {
-            let text = "__getToolInterface takes the name of a tool as a string, such as \"server.tool\"";
+            let text = "__getToolInterface takes the name of a tool as a short string, such as \"server.tool\"";
             Err(bridge::tool_error(scope, ErrorCode::InvalidArguments.as_str(), text, "mcp.interface"))
         }
     };

@@ -15,7 +15,13 @@ pub(super) fn throw(scope: &mut v8::PinScope<'_, '_>, make: MakeError, text: &st
     scope.throw_exception(error);
 }
 
-/// The value of a primitive string. Anything else is not converted: that could run code of the script's.
-pub(super) fn text<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) -> Option<String> {
-    value.is_string().then(|| value.to_rust_string_lossy(scope))
+/// The value of a primitive string of at most so many units. What is longer is not copied, and what is none is not converted:
+/// that could run code of the script's.
+pub(super) fn text<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+    most: usize,
+) -> Option<String> {
+    let string = v8::Local::<v8::String>::try_from(value).ok()?;
+    (string.length() <= most).then(|| string.to_rust_string_lossy(scope))
 }

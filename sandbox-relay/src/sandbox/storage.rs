@@ -52,7 +52,7 @@ pub(super) fn bind<'s>(
 
 /// The key, if it is one; else it throws.
 fn key<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) -> Option<String> {
-    let key = make::text(scope, value).filter(|key| key.len() <= store::MAX_KEY_BYTES);
+    let key = make::text(scope, value, store::MAX_KEY_BYTES).filter(|key| key.len() <= store::MAX_KEY_BYTES);
     if key.is_none() {
         let text = format!("a key of the store is a string of at most {} bytes", store::MAX_KEY_BYTES);
         make::throw(scope, v8::Exception::type_error, &text);

@@ -212,8 +212,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
         expected: Expected::Value(r#"[{"0":1,"1":2},{},{},{},{"0":null}]"#),
     },
     Attack {
-        name: "collections, promises, iterators, errors and namespaces",
-        code: "return [new Map([[1, 2]]), new Set([1]), new WeakMap(), Promise.resolve(1), (function* () { yield 1 })(), /x/g, new Error('x'), Intl, import.meta, mcp]",
+        name: "collections, iterators, errors and namespaces",
+        code: "return [new Map([[1, 2]]), new Set([1]), new WeakMap(), new WeakSet(), (function* () { yield 1 })(), /x/g, new Error('x'), Intl, import.meta, mcp]",
         expected: Expected::Value("[{},{},{},{},{},{},{},{},{},{}]"),
     },
     Attack {
