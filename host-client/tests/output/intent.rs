@@ -127,7 +127,8 @@ fn an_intent_that_fits_much_does_not_make_the_answer_longer_than_a_summary_may_b
 
 #[test]
 fn of_a_text_so_many_sections_are_shown_as_the_header_says() {
-    let paragraph = |n: usize| format!("{n} {} {}", if n % 2 == 0 { "needle" } else { "hay" }, "words ".repeat(50));
+    let paragraph =
+        |n: usize| format!("{n} {} {}", if n.is_multiple_of(2) { "needle" } else { "hay" }, "words ".repeat(50));
     let text = (0..3_000).map(paragraph).collect::<Vec<_>>().join("\n\n");
     let text = filtered(&text, "needle").unwrap();
     let shown = text.matches(" needle ").count();
