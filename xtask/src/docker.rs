@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::run::{cargo, check, output, step, target_folder};
-use crate::system::install;
+use crate::system::{has, install};
 
 /// The name of the image that is built.
 const IMAGE: &str = "sandbox-relay:local";
@@ -81,11 +81,6 @@ impl Engine {
         }
         bail!("dockerd does not answer; {} may say why", log.display())
     }
-}
-
-fn has(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Builds the image with whatever engine there is; gives its name.

@@ -1,8 +1,10 @@
 //! `cargo xtask`: the one entry point for people and CI.
 
+mod crates;
 mod docker;
 mod run;
 mod system;
+mod v8;
 
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
 use run::{cargo, step};
+use v8::check::Profile;
 
 /// Builds, shows, tests and measures the project.
 #[derive(Debug, Parser)]
@@ -51,6 +54,12 @@ enum Command {
         #[arg(long, default_value_t = 20)]
         minutes: u64,
     },
+    /// Find V8, or build it, and check it: what the other commands do first
+    V8 {
+        /// Only get what a build from source needs, and configure it
+        #[arg(long)]
+        configure_only: bool,
+    },
     /// Build the container image `sandbox-relay` from a static binary built here
     Image,
 }
@@ -66,11 +75,29 @@ fn main() -> anyhow::Result<()> {
         Command::Bench { arguments } => bench(&arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&[format!("--soak-minutes={minutes}")]),
-        Command::Image => docker::build_image().map(drop),
+        Command::V8 { configure_only: true } => v8::configure_only(),
+        Command::V8 { configure_only: false } => provide(Profile::Debug),
+        Command::Image => provide(Profile::Release).and_then(|()| docker::build_image()).map(drop),
     }
 }
 
+/// Makes sure of what every build needs: a machine of the right kind, and V8.
+fn provide(profile: Profile) -> anyhow::Result<()> {
+    let bytes = match profile {
+        Profile::Debug => 8 << 30,
+        Profile::Release => 4 << 30,
+    };
+    let folder = run::target_folder()?;
+    let is_new = !folder.join("v8-archive.sha256").exists();
+    let needs = system::Needs::default().machine().program("cc", "gcc and libc6-dev");
+    // Where it was built before, most of the room is taken already.
+    let needs = if is_new { needs.disk(&folder, bytes)? } else { needs };
+    needs.memory(1 << 30).check("")?;
+    v8::provide(profile)
+}
+
 fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
+    provide(Profile::Release)?;
     step("Building the relay and the quickstart (the first time takes some minutes)");
     run::check(cargo().args([
         "build",
@@ -87,6 +114,7 @@ fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> 
 }
 
 fn test(without_container: bool) -> anyhow::Result<()> {
+    provide(Profile::Debug)?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
     system::provide()?;
     step("Checking the format");
@@ -130,6 +158,7 @@ fn models() -> anyhow::Result<()> {
 }
 
 fn bench(arguments: &[String]) -> anyhow::Result<()> {
+    provide(Profile::Release)?;
     step("Building with optimizations");
     run::check(cargo().args([
         "build",
@@ -149,6 +178,7 @@ fn bench(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 fn study(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
+    provide(Profile::Release)?;
     step("Building with optimizations");
     let packages = ["--package", "sandbox-relay", "--package", "relay-study"];
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;

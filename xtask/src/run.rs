@@ -1,8 +1,10 @@
 //! Running other programs, with what they are for said before and what failed said after.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -10,17 +12,41 @@ use anyhow::{Context as _, bail};
 /// How long one run of the tests may take until something is taken to hang.
 pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
+/// Variables for a program: their values, or none where it must not have them.
+pub(crate) type Environment = Vec<(&'static str, Option<OsString>)>;
+
+/// What every cargo gets that we start.
+static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+
+/// Sets what every cargo gets that we start from here on; once.
+pub(crate) fn set_environment(environment: Environment) {
+    ENVIRONMENT.get_or_init(|| environment);
+}
+
+pub(crate) fn apply(command: &mut Command, environment: &Environment) {
+    for (name, value) in environment {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    if let Some(environment) = ENVIRONMENT.get() {
+        apply(&mut cargo, environment);
+    }
+    cargo
 }
 
 /// Where cargo builds.
 pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
-    // We lie in `<target>/debug`.
+    // We lie in `<target>/debug`, and our tests one deeper.
     let own = std::env::current_exe()?;
-    let folder = own.ancestors().nth(2).context("this program lies in no target folder")?;
-    Ok(folder.to_owned())
+    let folder = own.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).and_then(Path::parent);
+    Ok(folder.context("this program lies in no target folder")?.to_owned())
 }
 
 pub(crate) fn step(text: &str) {

@@ -1,8 +1,9 @@
-//! What the tests need of the system beside Rust: programs that MCP servers are written for.
+//! What is needed of the system beside Rust: found missing before anything starts, and installed where that is ours to do.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::run::{check, step};
 
@@ -12,6 +13,83 @@ const NEEDED: [(&str, &[&str], &[&str]); 3] = [
     ("python3", &["-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
     ("git", &["--version"], &["git"]),
 ];
+
+/// What a job needs of the machine. Everything that is missing is said at once.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    missing: Vec<String>,
+}
+
+impl Needs {
+    /// The kind of machine that the relay is for.
+    pub(crate) fn machine(mut self) -> Self {
+        let [system, processor] = [std::env::consts::OS, std::env::consts::ARCH];
+        if (system, processor) != ("linux", "x86_64") {
+            self.missing.push(format!("x86-64 Linux: this is {processor} {system}"));
+        }
+        self
+    }
+
+    /// A program on the PATH, and the Debian package that it comes in.
+    pub(crate) fn program(mut self, name: &str, package: &str) -> Self {
+        if !has(name) {
+            self.missing.push(format!("the program {name} (on Debian: the package {package})"));
+        }
+        self
+    }
+
+    /// Room in the file system of a folder.
+    pub(crate) fn disk(mut self, folder: &Path, bytes: u64) -> anyhow::Result<Self> {
+        // The folder may be one that is still to be made.
+        let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+        let file_system = rustix::fs::statvfs(existing)
+            .with_context(|| format!("the room in {} cannot be asked for", existing.display()))?;
+        let free = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+        if free < bytes {
+            let [needed, free] = [bytes, free].map(gigabytes);
+            self.missing.push(format!("{needed} of disk for {}: {free} are free", folder.display()));
+        }
+        Ok(self)
+    }
+
+    /// Memory that can be had without swapping.
+    pub(crate) fn memory(mut self, bytes: u64) -> Self {
+        let available = available_memory();
+        if available < bytes {
+            let [needed, available] = [bytes, available].map(gigabytes);
+            self.missing.push(format!("{needed} of memory: {available} are available"));
+        }
+        self
+    }
+
+    /// # Errors
+    /// Anything is missing: all of it, one to a line, with `advice` after it.
+    pub(crate) fn check(self, advice: &str) -> anyhow::Result<()> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        bail!("this machine lacks\n  - {}\n{advice}", self.missing.join("\n  - "));
+    }
+}
+
+/// The memory that new programs can have; without limit where the kernel does not say.
+pub(crate) fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
+}
+
+fn gigabytes(bytes: u64) -> String {
+    // One digit is enough to see what to do.
+    format!("{}.{} GiB", bytes >> 30, ((bytes & ((1 << 30) - 1)) * 10) >> 30)
+}
+
+/// Whether a program is on the PATH.
+pub(crate) fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
 
 /// Makes sure that the tests find MCP servers' interpreters; as root on Debian, installs what is missing.
 pub(crate) fn provide() -> anyhow::Result<()> {
@@ -49,4 +127,29 @@ fn works(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_said_at_once() {
+        let needs = Needs::default().machine().program("sh", "dash").program("no-such-program", "nothing");
+        let needs = needs.disk(Path::new("/tmp/not/there/yet"), u64::MAX).unwrap().memory(u64::MAX - 1);
+        let error = needs.check("Get a bigger one.").unwrap_err().to_string();
+        let lines: Vec<_> = error.lines().collect();
+        assert_eq!(lines.len(), 5, "{error}");
+        assert_eq!(lines[0], "this machine lacks");
+        assert_eq!(lines[1], "  - the program no-such-program (on Debian: the package nothing)");
+        assert!(lines[2].starts_with("  - 17179869183.9 GiB of disk for /tmp/not/there/yet: "), "{error}");
+        assert!(lines[3].starts_with("  - 17179869183.9 GiB of memory: "), "{error}");
+        assert_eq!(lines[4], "Get a bigger one.");
+    }
+
+    #[test]
+    fn nothing_is_said_where_nothing_is_missing() {
+        Needs::default().program("sh", "dash").disk(Path::new("/tmp"), 1).unwrap().memory(1).check("").unwrap();
+    }
 }

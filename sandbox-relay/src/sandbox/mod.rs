@@ -13,7 +13,7 @@
 //! - `bridge`: `mcp.call`; `local`: the host's functions that run beside the code
 //! - `hints`: what to do about an error
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
-//! - `sys`: system calls
+//! - `sys`: system calls; `pages`: what a fork copies
 
 mod bridge;
 pub(crate) mod channel;
@@ -27,6 +27,7 @@ mod isolate;
 mod jail;
 mod local;
 mod make;
+mod pages;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod program;

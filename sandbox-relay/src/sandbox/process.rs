@@ -13,7 +13,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use super::jail::{self, JailConfig, Lock};
-use super::{isolate, sys, worker};
+use super::{isolate, pages, sys, worker};
 
 /// What the relay tells its processes on their command line; none of it is a secret.
 #[derive(Debug, Clone, Copy, Args)]
@@ -76,7 +76,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     worker::prepare_process()?;
     sys::move_code_to_huge_pages()?;
     let warm = isolate::warm(args.heap_bytes, args.jit).ok_or_else(not_warm)?;
-    sys::copy_all_pages_on_fork()?;
+    pages::copy_all_on_fork()?;
     let lock = Lock::prepare(args.jail())?;
     rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
     // Each fork consumes its copy of this; the original only lends its pages.

@@ -1,5 +1,5 @@
 //! The system calls that no safe wrapper covers, each made safe to call here. All `unsafe` outside V8's callbacks is in
-//! this file.
+//! this file and in [`super::pages`].
 #![expect(unsafe_code, reason = "system calls and memory mappings that rustix has no safe wrapper for")]
 
 use std::io;
@@ -35,35 +35,6 @@ pub(super) fn fork_sibling() -> io::Result<Fork> {
     // SAFETY: the kernel made this descriptor for us just now; nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     Ok(Fork::Parent { pid, pidfd })
-}
-
-/// Lets a fork copy the pages that V8 marks as not to be copied.
-///
-/// # Errors
-/// `/proc` cannot be read, or the kernel refuses.
-pub(super) fn copy_all_pages_on_fork() -> io::Result<usize> {
-    let smaps = std::fs::read_to_string("/proc/self/smaps")?;
-    let mut range = None;
-    let mut changed = 0;
-    for line in smaps.lines() {
-        if let Some(flags) = line.strip_prefix("VmFlags:") {
-            let Some((start, end)) = range.take() else { continue };
-            if flags.split_ascii_whitespace().any(|flag| flag == "dc") {
-                // SAFETY: MADV_DOFORK changes only whether a fork copies the range, which is a mapping of this process.
-                let done = unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DOFORK) };
-                if done != 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                changed += 1;
-            }
-        } else if let Some((start, rest)) = line.split_once('-') {
-            let end = rest.split_once(' ').map_or("", |(end, _)| end);
-            if let (Ok(start), Ok(end)) = (usize::from_str_radix(start, 16), usize::from_str_radix(end, 16)) {
-                range = Some((start, end));
-            }
-        }
-    }
-    Ok(changed)
 }
 
 /// This process's standard input, which is a socket of the relay's. To be called once; nothing else here reads it.

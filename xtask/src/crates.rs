@@ -1,0 +1,145 @@
+//! The sources of crates from the registry, by way of cargo: it knows the user's mirrors, proxies and vendored folders.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::run::{cargo, step, target_folder};
+
+/// The folder with the source of one version of a crate. It is cargo's own: who changes anything works on a copy.
+///
+/// The features of the crate play no part; those that it depends on come along, as cargo fetches whole projects only.
+pub(crate) fn source(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let project = Scratch::with(&format!("{name}-{version}"), name, &format!("={version}"))?;
+    // Mostly it lies here already, and then no network is needed.
+    let metadata = match project.metadata(&["--offline"]) {
+        Ok(metadata) => metadata,
+        Err(_) => {
+            step(&format!("Fetching the source of the crate {name} {version}"));
+            project.metadata(&[]).with_context(|| {
+                format!("there is no source of {name} {version}: is that a version, and can cargo reach its registry?")
+            })?
+        }
+    };
+    let manifest = package(&metadata, name)?["manifest_path"].as_str().map(PathBuf::from);
+    let folder = manifest.as_deref().and_then(|it| it.parent()).context("cargo metadata gives no path")?;
+    Ok(folder.to_owned())
+}
+
+/// The newest version of a crate that is neither yanked nor a pre-release. This asks the registry.
+pub(crate) fn newest(name: &str) -> anyhow::Result<String> {
+    let project = Scratch::with(&format!("{name}-newest"), name, "*")?;
+    // What an earlier run found is in its way.
+    match std::fs::remove_file(project.folder.join("Cargo.lock")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let mut lock = cargo();
+    lock.arg("generate-lockfile").arg("--manifest-path").arg(project.manifest());
+    run(&mut lock)
+        .with_context(|| format!("the newest version of {name} cannot be asked for; name one to go on without"))?;
+    let lock = std::fs::read_to_string(project.folder.join("Cargo.lock"))?;
+    locked_version(&lock, name).with_context(|| format!("cargo found no version of {name}"))
+}
+
+/// Whether the registry has a version of a crate that meets a requirement, and which.
+pub(crate) fn matching(name: &str, requirement: &str) -> anyhow::Result<String> {
+    let project = Scratch::with(&format!("{name}-matching"), name, requirement)?;
+    let metadata = match project.metadata(&["--offline"]) {
+        Ok(metadata) => metadata,
+        Err(_) => project.metadata(&[])?,
+    };
+    Ok(package(&metadata, name)?["version"].as_str().context("cargo metadata gives no version")?.to_owned())
+}
+
+/// The version of a package in a `Cargo.lock`.
+pub(crate) fn locked_version(lock: &str, name: &str) -> Option<String> {
+    let name = format!("name = \"{name}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name);
+    Some(lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
+}
+
+/// An empty project of its own with one dependency, so that cargo can be asked about it.
+struct Scratch {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    fn with(folder: &str, name: &str, requirement: &str) -> anyhow::Result<Self> {
+        let folder = target_folder()?.join("xtask/crates").join(folder);
+        std::fs::create_dir_all(folder.join("src"))?;
+        std::fs::write(folder.join("src/lib.rs"), "")?;
+        // The empty workspace keeps it out of ours, in whose folder it lies.
+        let manifest = format!(
+            "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
+             [dependencies]\n{name} = \"{requirement}\"\n\n[workspace]\n"
+        );
+        // Others may be reading it.
+        if !std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|now| now == manifest) {
+            let new = folder.join(format!("Cargo.toml.{}", std::process::id()));
+            std::fs::write(&new, manifest)?;
+            std::fs::rename(new, folder.join("Cargo.toml"))?;
+        }
+        Ok(Self { folder })
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.folder.join("Cargo.toml")
+    }
+
+    /// What cargo knows of the project, after it has fetched all of it.
+    fn metadata(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let mut metadata = cargo();
+        // It runs in our folder, where cargo looks for its configuration.
+        metadata.args(["metadata", "--format-version", "1"]).args(arguments);
+        let json = run(metadata.arg("--manifest-path").arg(self.manifest()))?;
+        serde_json::from_slice(&json).context("cargo metadata gives no JSON")
+    }
+}
+
+/// The one package of a name among those of `cargo metadata`.
+fn package<'a>(metadata: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
+    let packages = metadata["packages"].as_array().context("cargo metadata gives no packages")?;
+    packages.iter().find(|package| package["name"] == name).with_context(|| format!("cargo does not know {name}"))
+}
+
+/// The output of a cargo that may use the network. Its own time limits bound it.
+fn run(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} cannot be run"))?;
+    if !output.status.success() {
+        bail!("cargo says: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_that_of_the_version() {
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
+        let version = locked_version(&lock, "v8").unwrap();
+        let folder = source("v8", &version).unwrap();
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("version = \"{version}\"")));
+    }
+
+    #[test]
+    fn a_version_that_does_not_exist_is_said_to() {
+        let error = format!("{:#}", source("v8", "0.0.999").unwrap_err());
+        assert!(error.starts_with("there is no source of v8 0.0.999: is that a version, and"), "{error}");
+        assert!(error.contains("cargo says: "), "{error}");
+    }
+
+    #[test]
+    fn a_version_stands_in_the_lock_under_the_whole_name() {
+        let lock =
+            "[[package]]\nname = \"v8-more\"\nversion = \"1.0.0\"\n\n[[package]]\nname = \"v8\"\nversion = \"2.0.0\"\n";
+        assert_eq!(locked_version(lock, "v8").unwrap(), "2.0.0");
+        assert_eq!(locked_version(lock, "more"), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Finds V8: the archive that the crate `v8` links, from the first place that has a good one.
+//!
+//! - [`lookup`]: the places, in their order, and why one was not taken
+//! - [`archive`]: the two files that a place has, and whether they are whole
+//! - [`check`]: a tiny program that links them, starts, forks and runs a script
+//! - [`download`]: files from upstream and from mirrors
+//! - [`configuration`]: what cargo is told, here and when it is typed without us
+//! - [`source`]: a build from the crate's own source; its [`tools`] and [`ninja`]'s progress
+
+pub(crate) mod archive;
+pub(crate) mod check;
+pub(crate) mod configuration;
+mod download;
+pub(crate) mod lookup;
+mod ninja;
+mod source;
+mod tools;
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::run::{self, step};
+use configuration::Configuration;
+use lookup::{Found, Lookup};
+
+/// Finds V8, checks it, and lets every cargo that we start use it.
+pub(crate) fn provide(profile: check::Profile) -> anyhow::Result<()> {
+    let configuration = Configuration::read()?;
+    if configuration.from_source {
+        step("V8: the crate `v8` builds it itself, since V8_FROM_SOURCE is set");
+        return Ok(());
+    }
+    let cache = cache_folder()?;
+    let version = version()?;
+    step(&format!("Finding V8 (crate v8 {version})"));
+    let _lock = Lock::take(&cache)?;
+    let link = |found: &Found| {
+        check::use_archive(&found.files.archive)?;
+        check::link_and_run(&configuration.environment(found), &version, profile)
+    };
+    let lookup = Lookup {
+        version: &version,
+        named: configuration.named.as_ref(),
+        mirror: configuration.mirror.as_deref(),
+        cache: &cache,
+        upstream: lookup::UPSTREAM,
+        link: &link,
+        build: &source::build,
+    };
+    let found = lookup.find()?;
+    check::use_archive(&found.files.archive)?;
+    configuration.use_found(&found)
+}
+
+/// The configuration step of the build from source alone: what a change of ours to it is tried with.
+pub(crate) fn configure_only() -> anyhow::Result<()> {
+    let cache = cache_folder()?;
+    let _lock = Lock::take(&cache)?;
+    let steps = source::configure(&version()?, &cache)?;
+    eprintln!("configured: {steps} steps to build");
+    Ok(())
+}
+
+/// The version of the crate `v8` that the workspace pins.
+pub(crate) fn version() -> anyhow::Result<String> {
+    pinned_version(&std::fs::read_to_string("Cargo.toml")?)
+}
+
+fn pinned_version(manifest: &str) -> anyhow::Result<String> {
+    let manifest: toml::Table = manifest.parse()?;
+    let pin = manifest["workspace"]["dependencies"]["v8"].as_str().and_then(|pin| pin.strip_prefix('='));
+    Ok(pin.context("Cargo.toml pins no version of v8, as in v8 = \"=152.2.0\"")?.to_owned())
+}
+
+/// Where what was found stays for every clone on this machine.
+fn cache_folder() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let home = || set("HOME").map(|home| home.join(".cache"));
+    let base = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(home);
+    let folder = base.context("neither HOME nor XDG_CACHE_HOME is set")?.join("sandbox-relay/v8");
+    std::fs::create_dir_all(&folder).with_context(|| {
+        format!("{} cannot be made: set XDG_CACHE_HOME to a folder that can be written", folder.display())
+    })?;
+    Ok(folder)
+}
+
+/// Two runs at once make one build: the second waits here, and finds what the first one made.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    fn take(cache: &Path) -> anyhow::Result<Self> {
+        let path = cache.join("lock");
+        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        if let Err(error) = file.try_lock() {
+            if let std::fs::TryLockError::Error(error) = error {
+                bail!("{} cannot be locked: {error}", path.display());
+            }
+            let mut holder = String::new();
+            file.read_to_string(&mut holder)?;
+            eprintln!("    another run (process {}) is finding or building V8; waiting for it", holder.trim());
+            file.lock()?;
+        }
+        // Whoever waits is told for whom.
+        file.set_len(0)?;
+        file.rewind()?;
+        write!(file, "{}", std::process::id())?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// A file as a person knows it: relative to the workspace or to the home folder.
+pub(crate) fn shown(path: &Path) -> String {
+    let relative = |base: Option<PathBuf>, mark: &str| {
+        let rest = path.strip_prefix(base?).ok()?;
+        Some(format!("{mark}{}", rest.display()))
+    };
+    relative(std::env::current_dir().ok(), "")
+        .or_else(|| relative(std::env::var_os("HOME").map(PathBuf::from), "~/"))
+        .unwrap_or_else(|| path.display().to_string())
+}
+
+/// The SHA-256 of a file, in hexadecimal digits.
+pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
+    let printed = run::output(std::process::Command::new("sha256sum").arg("--binary").arg(path))?;
+    // A name with odd characters is printed with a backslash before the sum.
+    let sum = printed.trim_start_matches('\\').split(' ').next().unwrap_or_default();
+    Ok(sum.to_owned())
+}

@@ -1,0 +1,83 @@
+//! The two files that a place has: the static library, and the bindings that were generated with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+use crate::crates;
+
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The static library, under the names that the crate `v8` asks for: packed, and as it is.
+pub(crate) const PACKED: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a.gz";
+const PLAIN: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a";
+pub(crate) const BINDING: &str = "src_binding_release_x86_64-unknown-linux-gnu.rs";
+
+/// The file beside them that says what they are, in the format of sha256sum.
+pub(crate) const SUMS: &str = "SHA256SUMS";
+
+/// A static library, and the bindings to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Files {
+    pub(crate) archive: PathBuf,
+    pub(crate) binding: PathBuf,
+}
+
+impl Files {
+    /// The files in a folder, where `None` stands for no archive. A folder without bindings goes with the crate's own.
+    pub(crate) fn in_folder(folder: &Path, version: &str) -> anyhow::Result<Option<Self>> {
+        // The crate's order, for a mirror: by version, then flat.
+        let folders = [folder.join(format!("v{version}")), folder.to_owned()];
+        let names = [PACKED, PLAIN];
+        let mut candidates = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        let Some(archive) = candidates.find(|path| path.is_file()) else { return Ok(None) };
+        Self::with_binding_beside(archive, version).map(Some)
+    }
+
+    /// An archive with the bindings that lie beside it, else with the crate's own.
+    pub(crate) fn with_binding_beside(archive: PathBuf, version: &str) -> anyhow::Result<Self> {
+        let beside = archive.with_file_name(BINDING);
+        let binding = if beside.is_file() { beside } else { own_binding(version)? };
+        Ok(Self { archive, binding })
+    }
+
+    pub(crate) fn are_there(&self) -> anyhow::Result<()> {
+        for path in [&self.archive, &self.binding] {
+            let file = std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?;
+            if file.len() == 0 {
+                bail!("{} is empty", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether these can be what they are called; what they do is for [`super::check`] to see.
+    pub(crate) fn are_whole(&self, version: &str) -> anyhow::Result<()> {
+        let archive = self.archive.display();
+        if self.archive.extension().is_some_and(|extension| extension == "gz") {
+            let mut gzip = Command::new("gzip");
+            gzip.arg("--test").arg(&self.archive).stdin(Stdio::null());
+            let tested = gzip.output().context("gzip cannot be run; install it")?;
+            if !tested.status.success() {
+                bail!("{archive} is damaged, or only half there: {}", last_line(&tested.stderr));
+            }
+        }
+        let [own, its] = [own_binding(version)?, self.binding.clone()].map(std::fs::read);
+        if own? != its.with_context(|| format!("{} cannot be read", self.binding.display()))? {
+            bail!("{} is not that of the crate v8 {version}: another version's", self.binding.display());
+        }
+        Ok(())
+    }
+}
+
+/// The bindings that the crate brings along.
+fn own_binding(version: &str) -> anyhow::Result<PathBuf> {
+    Ok(crates::source("v8", version)?.join("gen").join(BINDING))
+}
+
+/// What a program said last.
+pub(crate) fn last_line(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it did not say why").to_owned()
+}

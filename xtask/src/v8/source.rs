@@ -1,0 +1,248 @@
+//! Builds V8 from the source inside the crate `v8`, as far as the relay links it.
+//!
+//! Every step leaves a mark, so that an interrupted build goes on where it was. What is left out, beside what the crate's own
+//! build leaves out for other reasons: WebAssembly and Temporal, which no script of the relay's sees.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+
+use super::archive::{BINDING, PACKED, last_line};
+use super::tools::{self, Tools};
+use super::{ninja, shown};
+use crate::{crates, system};
+
+/// V8's cluster build calls a script that the crate leaves out.
+const CLUSTER_FILES: &str = include_str!("cluster_files.py");
+
+/// Flags that only the compiler knows that Chromium builds for itself, and the files that pass them.
+const FOREIGN_FLAGS: [(&str, &str); 3] = [
+    ("build/config/compiler/BUILD.gn", "\"-fdiagnostics-show-inlining-chain\""),
+    ("build/config/compiler/BUILD.gn", "\"-fno-lifetime-dse\""),
+    ("build/config/sanitizers/sanitizers.gni", "\"-fsanitize-ignore-for-ubsan-feature=${invoker.sanitizer}\","),
+];
+
+/// How V8 is configured. The crate's `.gn` file has more, which holds here, too.
+const ARGUMENTS: &str = "\
+is_debug = false
+symbol_level = 0
+line_tables_only = false
+treat_warnings_as_errors = false
+use_custom_libcxx = true
+use_glib = false
+# As the crate is without any of its features.
+v8_enable_sandbox = false
+v8_enable_pointer_compression = false
+v8_enable_v8_checks = false
+v8_monolithic_for_shared_library = true
+# Temporal is written in Rust, and would want a second toolchain.
+enable_rust = false
+enable_rust_cxx = false
+v8_enable_temporal_support = false
+v8_enable_webassembly = false
+# Few big translation units read the headers less often.
+v8_enable_cluster_build = true
+cluster_size = 100
+";
+
+const NEEDED_DISK: u64 = 6 << 30;
+const MEMORY_OF_A_JOB: u64 = 3 << 29;
+
+/// The parts of the build, in their order.
+const STEPS: [(&str, &str); 5] = [
+    ("tools", "getting the build tools (LLVM, ninja, GN; 150 MB; not installed, only used)"),
+    ("source", "getting the source (the crate, and ICU's data)"),
+    ("configure", "configuring"),
+    ("compile", "compiling (20 to 40 minutes on 2 cores; interrupt it as you like)"),
+    ("pack", "packing the archive"),
+];
+
+const ADVICE: &str = "to build V8 from source (which is done where apt is, for LLVM's packages). Without that, name an archive \
+                      of V8 from elsewhere: RUSTY_V8_ARCHIVE=/path/to/librusty_v8_release_x86_64-unknown-linux-gnu.a.gz";
+
+/// Builds the two files into a folder.
+pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<()> {
+    let needs = system::Needs::default().machine().program("apt-get", "apt").program("dpkg-deb", "dpkg");
+    let needs = needs.program("cc", "gcc").disk(cache, NEEDED_DISK)?.memory(MEMORY_OF_A_JOB);
+    needs.check(ADVICE)?;
+    let started = Instant::now();
+    let work = Work::new(version, cache);
+    let tools = work.configured()?;
+    work.step("compile", |log| work.compile(&tools, log))?;
+    work.step("pack", |log| work.pack(into, log))?;
+    // What it was made of is of no more use.
+    std::fs::remove_dir_all(&work.folder)?;
+    eprintln!("    built in {} min {:02} s", started.elapsed().as_secs() / 60, started.elapsed().as_secs() % 60);
+    Ok(())
+}
+
+/// The build up to its configuration; gives the number of steps that compiling would take.
+pub(crate) fn configure(version: &str, cache: &Path) -> anyhow::Result<usize> {
+    let work = Work::new(version, cache);
+    let tools = work.configured()?;
+    Ok(ninja::steps(&work.ninja(&tools))?.len())
+}
+
+/// A build that may have been interrupted.
+struct Work {
+    version: String,
+    folder: PathBuf,
+}
+
+impl Work {
+    fn new(version: &str, cache: &Path) -> Self {
+        Self { version: version.to_owned(), folder: cache.join(format!("{version}-build")) }
+    }
+
+    fn tools_folder(&self) -> PathBuf {
+        self.folder.join("tools")
+    }
+
+    fn source_folder(&self) -> PathBuf {
+        self.folder.join("source")
+    }
+
+    /// Does what comes before compiling.
+    fn configured(&self) -> anyhow::Result<Tools> {
+        std::fs::create_dir_all(&self.folder)?;
+        self.step("tools", |log| tools::provide(&self.tools_folder(), log).map(drop))?;
+        self.step("source", |log| self.get_source(log))?;
+        let tools = tools::ready(&self.tools_folder());
+        self.step("configure", |log| self.configure(&tools, log))?;
+        Ok(tools)
+    }
+
+    /// Does a step that is not done yet, and marks it.
+    fn step(&self, name: &str, work: impl FnOnce(&Log) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let number = STEPS.iter().position(|(step, _)| *step == name).map_or(0, |at| at + 1);
+        let title = format!("step {number} of {}", STEPS.len());
+        let done = self.folder.join(format!("{name}.done"));
+        if done.exists() {
+            eprintln!("    {title}: {name} is done");
+            return Ok(());
+        }
+        let what = STEPS.iter().find(|(step, _)| *step == name).map_or("", |(_, what)| *what);
+        eprintln!("    {title}: {what}");
+        let log = Log::new(self.folder.join(format!("{name}.log")))?;
+        work(&log).with_context(|| {
+            format!("{title} ({name}) failed; its log is {}. The same command goes on from there", log.path.display())
+        })?;
+        File::create(done)?;
+        Ok(())
+    }
+
+    fn get_source(&self, log: &Log) -> anyhow::Result<()> {
+        let (crate_v8, source) = (crates::source("v8", &self.version)?, self.source_folder());
+        // A part of a copy is no source.
+        if source.exists() {
+            std::fs::remove_dir_all(&source)?;
+        }
+        log.run(Command::new("cp").args(["--recursive", "--no-preserve=mode"]).arg(&crate_v8).arg(&source))?;
+        let data = crates::source("deno_core_icudata", &icu_data_version(&source)?)?.join("src/icudtl.dat");
+        let common = source.join("third_party/icu/common");
+        std::fs::create_dir_all(&common)?;
+        std::fs::copy(&data, common.join("icudtl.dat"))
+            .with_context(|| format!("{} cannot be copied", data.display()))?;
+        std::fs::create_dir_all(source.join("v8/tools"))?;
+        std::fs::write(source.join("v8/tools/cluster_files.py"), CLUSTER_FILES)?;
+        for (file, flag) in FOREIGN_FLAGS {
+            let path = source.join(file);
+            let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            if !text.contains(flag) {
+                log.note(&format!("{file} has no {flag} any more"))?;
+            }
+            std::fs::write(&path, text.replace(flag, ""))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&self, tools: &Tools, log: &Log) -> anyhow::Result<()> {
+        let output = self.source_folder().join("out");
+        std::fs::create_dir_all(&output)?;
+        let clang = format!("clang_base_path = \"{}\"\nclang_version = \"{}\"\n", tools.clang.display(), tools::LLVM);
+        std::fs::write(output.join("args.gn"), format!("{ARGUMENTS}{clang}"))?;
+        let mut gn = Command::new(&tools.gn);
+        let python = format!("--script-executable={}", tools.python.display());
+        log.run(gn.arg("gen").arg("out").arg(python).current_dir(self.source_folder()))
+    }
+
+    fn ninja(&self, tools: &Tools) -> Command {
+        let mut ninja = Command::new(&tools.ninja);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let jobs = (cores + 1).min(system::available_memory() / MEMORY_OF_A_JOB).max(1);
+        ninja.arg("-C").arg(self.source_folder().join("out")).args(["-j", &jobs.to_string(), "rusty_v8"]);
+        ninja
+    }
+
+    fn compile(&self, tools: &Tools, log: &Log) -> anyhow::Result<()> {
+        if !ninja::run(&mut self.ninja(tools), log)? {
+            bail!("ninja failed; look for FAILED in the log");
+        }
+        Ok(())
+    }
+
+    fn pack(&self, into: &Path, log: &Log) -> anyhow::Result<()> {
+        let archive = self.source_folder().join("out/obj/librusty_v8.a");
+        let packed = into.join(PACKED);
+        let mut gzip = Command::new("gzip");
+        // No name and no time, so that the same archive gives the same file.
+        gzip.args(["--no-name", "--best", "--stdout"])
+            .arg(&archive)
+            .stdout(File::create(&packed)?)
+            .stdin(Stdio::null());
+        let status = gzip.stderr(log.file()?).status().context("gzip cannot be run")?;
+        if !status.success() {
+            bail!("gzip failed: {status}");
+        }
+        std::fs::copy(self.source_folder().join("gen").join(BINDING), into.join(BINDING))?;
+        Ok(())
+    }
+}
+
+/// The version of the crate with ICU's data for the ICU in a source of V8: its minor version is ICU's major one.
+fn icu_data_version(source: &Path) -> anyhow::Result<String> {
+    let header = source.join("third_party/icu/source/common/unicode/uvernum.h");
+    let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("#define U_ICU_VERSION_MAJOR_NUM "));
+    let major = line.with_context(|| format!("{} has no U_ICU_VERSION_MAJOR_NUM", header.display()))?;
+    crates::matching("deno_core_icudata", &format!("0.{}", major.trim()))
+}
+
+/// Where the programs of one step write.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+}
+
+impl Log {
+    fn new(path: PathBuf) -> anyhow::Result<Self> {
+        File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn file(&self) -> anyhow::Result<File> {
+        Ok(File::options().append(true).open(&self.path)?)
+    }
+
+    pub(super) fn note(&self, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(self.file()?, "{text}")?)
+    }
+
+    /// Runs a program whose words only matter where it fails.
+    pub(super) fn run(&self, command: &mut Command) -> anyhow::Result<()> {
+        self.note(&format!("$ {command:?}"))?;
+        let before = std::fs::metadata(&self.path)?.len();
+        let status = command.stdin(Stdio::null()).stdout(self.file()?).stderr(self.file()?).status();
+        let status = status.with_context(|| format!("{} cannot be run", command.get_program().display()))?;
+        if !status.success() {
+            let said = std::fs::read(&self.path)?;
+            let said = said.get(usize::try_from(before)?..).unwrap_or_default();
+            bail!("{} failed ({status}): {}", shown(Path::new(command.get_program())), last_line(said));
+        }
+        Ok(())
+    }
+}
