@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
-use run::{cargo, step};
+use run::{cargo, cargo_with_lints, step};
 use v8::check::Profile;
 
 /// Builds, shows, tests and measures the project.
@@ -114,33 +114,33 @@ fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> 
 }
 
 fn test(without_container: bool) -> anyhow::Result<()> {
+    step("Checking the format");
+    run::check(cargo().args(["fmt", "--all", "--check"]))?;
     provide(Profile::Debug)?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
     system::provide()?;
-    step("Checking the format");
-    run::check(cargo().args(["fmt", "--all", "--check"]))?;
-    step("Checking the lints");
-    run::check(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
+    step("Building everything, with the lints");
+    run::check(cargo_with_lints()?.args(["build", "--workspace", "--all-targets", "--locked"]))?;
     step("Checking that the host library builds alone");
     run::check(cargo().args(["check", "--package", "host-client", "--no-default-features", "--locked"]))?;
-    step("Building what the tests start");
-    run::check(cargo().args(["build", "--workspace", "--locked"]))?;
     step("Running the tests");
-    run::check_within(
-        run::TEST_LIMIT,
-        cargo().args(["test", "--workspace", "--locked", "--exclude", "container-tests"]),
-    )?;
+    let mut tests = cargo_with_lints()?;
+    tests.args(["test", "--workspace", "--locked", "--exclude", "container-tests"]);
+    run::check_within(run::TEST_LIMIT, &mut tests)?;
     models()?;
     let Some(engine) = docker else {
-        step("The tests against a container were left out, as asked");
+        run::say_times();
+        step("All tests have passed; those against a container were left out, as asked");
         return Ok(());
     };
     let image = docker::build_image_with(&engine)?;
     step("Running the tests against a container");
-    let mut command = cargo();
-    command.args(["test", "--locked", "--package", "container-tests"]);
+    let mut command = cargo_with_lints()?;
+    // In the workspace, for the sake of the features that everything was built with.
+    command.args(["test", "--workspace", "--locked", "--test", "container"]);
     command.env("RELAY_TEST_IMAGE", image).env("RELAY_TEST_DOCKER", engine.program());
     run::check_within(run::TEST_LIMIT, &mut command)?;
+    run::say_times();
     step("All tests have passed");
     Ok(())
 }
@@ -148,12 +148,10 @@ fn test(without_container: bool) -> anyhow::Result<()> {
 /// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order the
 /// members of JSON stand, for all that is built together with it.
 fn models() -> anyhow::Result<()> {
-    const WITH_RIG: [&str; 5] = ["--package", "host-client", "--features", "rig", "--locked"];
-    step("Checking the lints of what talks to models");
-    run::check(cargo().arg("clippy").args(WITH_RIG).args(["--all-targets", "--", "--deny", "warnings"]))?;
-    step("Running the tests of what talks to models");
-    let mut tests = cargo();
-    tests.arg("test").args(WITH_RIG).args(["--test", "rig", "--test", "programmatic"]);
+    step("Building and testing what talks to models, with the lints");
+    let mut tests = cargo_with_lints()?;
+    tests.args(["test", "--package", "host-client", "--features", "rig", "--locked"]);
+    tests.args(["--test", "rig", "--test", "programmatic"]);
     run::check_within(run::TEST_LIMIT, &mut tests)
 }
 

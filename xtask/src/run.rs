@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -41,6 +41,20 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
+/// Cargo, with the lints looked at while it builds: what is built to be tested need not be gone through a second time for
+/// them. A warning ends the build.
+pub(crate) fn cargo_with_lints() -> anyhow::Result<Command> {
+    let mut cargo = cargo();
+    let clippy = Path::new(cargo.get_program()).with_file_name("clippy-driver");
+    if !clippy.is_file() {
+        bail!("there is no clippy beside cargo: `rustup component add clippy` gets it");
+    }
+    // What `cargo clippy` does itself.
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy);
+    cargo.env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    Ok(cargo)
+}
+
 /// Where cargo builds.
 pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
     // We lie in `<target>/debug`, and our tests one deeper.
@@ -49,8 +63,29 @@ pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
     Ok(folder.context("this program lies in no target folder")?.to_owned())
 }
 
+/// The steps so far, with when each began.
+static STEPS: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
+
 pub(crate) fn step(text: &str) {
     eprintln!("\n=== {text}");
+    if let Ok(mut steps) = STEPS.lock() {
+        steps.push((text.to_owned(), Instant::now()));
+    }
+}
+
+/// Says how long each step took, and all of them.
+pub(crate) fn say_times() {
+    let Ok(steps) = STEPS.lock() else { return };
+    let now = Instant::now();
+    let ends = steps.iter().skip(1).map(|(_, began)| *began).chain([now]);
+    let seconds = |time: Duration| time.as_secs_f64();
+    eprintln!();
+    for ((step, began), end) in steps.iter().zip(ends) {
+        eprintln!("{:>8.1} s  {step}", seconds(end - *began));
+    }
+    if let Some((_, began)) = steps.first() {
+        eprintln!("{:>8.1} s  in all", seconds(now - *began));
+    }
 }
 
 /// Runs a program to its end.
