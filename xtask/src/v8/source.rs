@@ -44,9 +44,9 @@ enable_rust = false
 enable_rust_cxx = false
 v8_enable_temporal_support = false
 v8_enable_webassembly = false
-# Few big translation units read the headers less often.
+# Few big translation units read the headers less often; see cluster_files.py.
 v8_enable_cluster_build = true
-cluster_size = 100
+cluster_size = 130
 ";
 
 const NEEDED_DISK: u64 = 6 << 30;
