@@ -52,12 +52,11 @@ struct Seen {
 
 /// Makes sure that there is a strace.
 pub(super) fn provide_strace() -> anyhow::Result<()> {
-    let works = || output(Command::new("strace").arg("--version")).is_ok();
-    let may_install = || output(Command::new("id").arg("-u")).is_ok_and(|id| id == "0");
-    if !works() && may_install() {
+    let is_root = output(Command::new("id").arg("-u"))? == "0";
+    if !system::has("strace") && is_root && system::has("apt-get") {
         system::install(&["strace"])?;
     }
-    if !works() {
+    if !system::has("strace") {
         bail!("strace shows what workers ask of the kernel, and there is none: install it");
     }
     Ok(())
@@ -155,7 +154,8 @@ impl Run {
                 seen.made.entry(name(call).to_owned()).or_insert_with(|| self.name.clone());
             }
             if let Some(last) = calls.last().filter(|_| trace.contains("+++ killed by SIGSYS")) {
-                let call = last.split(" <unfinished").next().and_then(|call| call.split(") = ").next()).unwrap_or(last);
+                // What stands behind it is no result: the call did not return.
+                let call = last.rsplit_once(" = ").map_or(*last, |(call, _)| call.trim_end());
                 seen.killed.entry(without_addresses(call)).or_insert_with(|| self.name.clone());
             }
         }
@@ -244,7 +244,7 @@ mod tests {
 
     const WORKER: &str = "rt_sigprocmask(SIG_SETMASK, [], NULL, 8) = 0\nclose_range(1, 4294967295, 0) = 0\n\
         seccomp(SECCOMP_SET_MODE_FILTER, 0, {len=60, filter=0x5567866fc6c0}) = 0\nsendto(0, \"ready\", 5, 0, NULL, 0) = 5\n\
-        mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0) = ?\n+++ killed by SIGSYS +++\n";
+        mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0)    = 9\n+++ killed by SIGSYS +++\n";
 
     #[test]
     fn a_worker_is_who_keeps_one_descriptor_and_locks_itself() {
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(
             lines[..4],
             [
-                "KILLED    mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0: on the list, but not with these arguments (memory, fork)",
+                "KILLED    mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0): on the list, but not with these arguments (memory, fork)",
                 "new       mmap: on the list (memory, fork)",
                 "new       sendto: not on the list (memory, fork)",
                 "no more   brk: was made by errors, exec; may leave the list if nothing else needs it",
