@@ -1,5 +1,4 @@
-//! `raise-v8`: takes the project to another version of the crate `v8`, in a worktree of its own, and tells a person what
-//! changes: read top to bottom.
+//! `raise-v8`: takes the project to another version of the crate `v8`, in a worktree of its own, and shows the changes.
 //!
 //! - [`sources`]: what the sources of both versions tell before anything is built; [`binding`] compares the bindings
 //! - [`worktree`]: the branch, the folder, the pin
@@ -115,7 +114,7 @@ fn build_and_compare(versions: &Versions, folder: PathBuf, report: &mut Report, 
     let tree = worktree.folder().display();
     eprintln!(
         "\nThe report is {report}\n\
-         Next: 1. Review it, with `git -C {tree} log -p HEAD --not {base}`; what is new for scripts: raise-v8 {new} --take.\n      \
+         Next: 1. Review, and `git -C {tree} log -p {base}..`; pin what scripts find: raise-v8 {new} --take.\n      \
          2. `cd {tree} && cargo xtask test`, then `cargo xtask bench`.\n      \
          3. `git merge {branch}`.\n\
          Or throw it away: git worktree remove --force {tree} && git branch -D {branch}",

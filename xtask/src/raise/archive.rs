@@ -39,7 +39,7 @@ fn origin(log: &str) -> Option<&str> {
 mod tests {
     #[test]
     fn the_origin_is_the_place_that_was_taken() {
-        let log = "=== Finding V8\n    your own  none\n    mirror    not taken: damaged\n    cache     taken: ~/.cache/a.gz\n";
+        let log = "=== Finding V8\n    mirror    not taken: damaged\n    cache     taken: ~/.cache/a.gz\n";
         assert_eq!(super::origin(log), Some("cache     taken: ~/.cache/a.gz"));
         assert_eq!(super::origin("    upstream  not taken: gone\n"), None);
     }

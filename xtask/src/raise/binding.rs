@@ -1,4 +1,4 @@
-//! What crosses between Rust and C++: the items of the generated bindings, and the functions that the crate declares by hand.
+//! What crosses between Rust and C++: items of the generated bindings, and functions that the crate declares by hand.
 
 use super::report::Named;
 
@@ -46,7 +46,7 @@ pub(super) fn foreign_functions(source: &str) -> Named {
     functions
 }
 
-/// The lines without comments and attributes, which are lines of their own. What ends a block keeps its place at the margin.
+/// The lines without comments and attributes, which are lines of their own. What ends a block stays where it stands.
 fn code(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().map(|line| if line.trim_start() == "}" { line } else { line.trim() });
     lines.filter(|line| !line.is_empty() && !line.starts_with(['/', '*']) && !line.starts_with("#["))
@@ -132,7 +132,17 @@ pub const v8_Last: u32 = 1;
 
     #[test]
     fn foreign_functions_are_those_of_the_blocks_and_no_others() {
-        let source = "fn ours() {}\nunsafe extern \"C\" {\n  fn v8__A(\n    // why\n    this: *const A,\n  ) -> bool;\n}\nfn more() {\n  a();\n}\n";
+        let source = r#"fn ours() {}
+unsafe extern "C" {
+  fn v8__A(
+    // why
+    this: *const A,
+  ) -> bool;
+}
+fn more() {
+  a();
+}
+"#;
         let functions = foreign_functions(source);
         assert_eq!(functions.len(), 1);
         assert_eq!(functions["fn v8__A"], "fn v8__A( this: *const A, ) -> bool;");

@@ -243,7 +243,8 @@ mod tests {
     use super::*;
 
     const WORKER: &str = "rt_sigprocmask(SIG_SETMASK, [], NULL, 8) = 0\nclose_range(1, 4294967295, 0) = 0\n\
-        seccomp(SECCOMP_SET_MODE_FILTER, 0, {len=60, filter=0x5567866fc6c0}) = 0\nsendto(0, \"ready\", 5, 0, NULL, 0) = 5\n\
+        seccomp(SECCOMP_SET_MODE_FILTER, 0, {len=60, filter=0x5567866fc6c0}) = 0\n\
+        sendto(0, \"ready\", 5, 0, NULL, 0) = 5\n\
         mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0)    = 9\n+++ killed by SIGSYS +++\n";
 
     #[test]
@@ -266,7 +267,8 @@ mod tests {
         assert_eq!(
             lines[..4],
             [
-                "KILLED    mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0): on the list, but not with these arguments (memory, fork)",
+                "KILLED    mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, -1, 0): on the list, but not with these \
+                    arguments (memory, fork)",
                 "new       mmap: on the list (memory, fork)",
                 "new       sendto: not on the list (memory, fork)",
                 "no more   brk: was made by errors, exec; may leave the list if nothing else needs it",

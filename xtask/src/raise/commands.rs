@@ -98,8 +98,8 @@ impl Project {
     }
 }
 
-/// Whether a variable has the value that `cargo xtask v8` noted here: the cargo that runs us hands it over as if it were the
-/// user's own.
+/// Whether a variable has the value that `cargo xtask v8` noted here: the cargo that runs us hands it over as if it
+/// were the user's own.
 fn is_found_here(name: &str) -> bool {
     let found = std::fs::read_to_string(FOUND).ok().and_then(|text| text.parse::<toml::Table>().ok());
     let noted = found.as_ref().and_then(|found| found.get("env")?.get(name)?.as_str());

@@ -164,13 +164,23 @@ fn read(path: &Path) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    const FLAGS: &str = "#define HARMONY_INPROGRESS_BASE(V)    \\\n  V(harmony_shadow_realm, \"harmony ShadowRealm\") \\\n  \
-        V(js_split,                  \\\n    \"split\")\n\n#define HARMONY_SHIPPING(V) HARMONY_SHIPPING_BASE(V)\n#define \
-        OTHER(V) \\\n  V(no_feature)\nDEFINE_BOOL(single_threaded, false,\n            \"disable the use of background tasks\")\n";
+    const FLAGS: &str = r#"
+#define HARMONY_INPROGRESS_BASE(V)              \
+  V(harmony_shadow_realm, "harmony ShadowRealm") \
+  V(js_split,                                    \
+    "split")
+
+#define HARMONY_SHIPPING(V) HARMONY_SHIPPING_BASE(V)
+#define OTHER(V) \
+  V(no_feature)
+DEFINE_BOOL(single_threaded, false,
+            "disable the use of background tasks")
+"#;
 
     #[test]
     fn versions_stand_in_headers() {
-        let header = "#define V8_MAJOR_VERSION 15\n#define V8_MINOR_VERSION 2\n#define V8_BUILD_NUMBER 124\n#define V8_PATCH_LEVEL 1\n";
+        let header = "#define V8_MAJOR_VERSION 15\n#define V8_MINOR_VERSION 2\n\
+            #define V8_BUILD_NUMBER 124\n#define V8_PATCH_LEVEL 1\n";
         assert_eq!(v8_version(header).unwrap(), "15.2.124.1");
         assert!(v8_version("").unwrap_err().to_string().contains("V8_MAJOR_VERSION"));
         assert_eq!(

@@ -19,8 +19,8 @@ pub(super) struct Worktree {
 impl Worktree {
     /// The worktree of a version, made from the commit that is checked out here unless it is there.
     ///
-    /// It lies beside this working tree: what is named relative to it, such as a mirror, is found from there as well, and cargo
-    /// does not read our configuration for it, as it would in a folder below.
+    /// It lies beside this working tree: what is named relative to it, such as a mirror, is found from there, too, and
+    /// cargo does not read our configuration for it, as it would in a folder below.
     pub(super) fn open(versions: &Versions) -> anyhow::Result<Self> {
         let here = Path::new(".").canonicalize()?;
         let branch = format!("raise-v8-{}", versions.new);
@@ -54,8 +54,8 @@ impl Worktree {
         &self.branch
     }
 
-    /// Pins the version in the manifest, in the lock and in what quotes the pin, and commits that. Reports what else names the
-    /// old one, which a person has to look at.
+    /// Pins the version in the manifest, in the lock and in what quotes the pin, and commits that. Reports what else
+    /// names the old one, which a person has to look at.
     pub(super) fn pin(&self, versions: &Versions, report: &mut Report) -> anyhow::Result<()> {
         let pin = |version: &str| format!("v8 = \"={version}\"");
         let (old, new) = (pin(&versions.old), pin(&versions.new));
@@ -130,8 +130,19 @@ mod tests {
     use super::*;
 
     /// What stands in for this workspace. The versions are real, since cargo asks the registry.
-    const MANIFEST: &str = "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n\n\
-        [dependencies]\nv8 = \"=150.4.0\"\n\n[workspace]\n";
+    const MANIFEST: &str = r#"[package]
+name = "small"
+version = "0.0.0"
+edition = "2024"
+
+[lib]
+path = "lib.rs"
+
+[dependencies]
+v8 = "=150.4.0"
+
+[workspace]
+"#;
 
     /// A repository with one commit, in which nothing is known of whoever runs the test.
     fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, Worktree) {
