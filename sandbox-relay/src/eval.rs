@@ -23,6 +23,9 @@ const DEFAULT_OUTPUT_KB: u64 = 64;
 pub struct EvalArgs {
     #[command(flatten)]
     workers: WorkerArgs,
+    /// Let V8 compile to machine code, as a relay does for tokens that allow it
+    #[arg(long)]
+    jit: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,7 +110,8 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let internal = |error: String| ExecutionError::new(ErrorCode::Internal, error);
     let settings = Settings::load(None, &args.workers).map_err(|error| invalid(error.to_string()))?;
     let config = settings.pool().map_err(|error| invalid(error.to_string()))?;
-    let pool = Pool::start(PoolConfig { stock: 1, ..config }).map_err(|error| internal(error.to_string()))?;
+    let pool =
+        Pool::start(PoolConfig { stock: 1, jit: args.jit, ..config }).map_err(|error| internal(error.to_string()))?;
     let worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
     let bindings = Bindings { io: true, ..Bindings::default() };
     let EvalRequest { source, input, .. } = request;

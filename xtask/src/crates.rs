@@ -68,7 +68,7 @@ struct Scratch {
 
 impl Scratch {
     fn with(folder: &str, name: &str, requirement: &str) -> anyhow::Result<Self> {
-        let folder = target_folder()?.join("xtask/crates").join(folder);
+        let folder = target_folder()?.join("crate-sources").join(folder);
         std::fs::create_dir_all(folder.join("src"))?;
         std::fs::write(folder.join("src/lib.rs"), "")?;
         // The empty workspace keeps it out of ours, in whose folder it lies.

@@ -2,6 +2,7 @@
 
 mod crates;
 mod docker;
+mod raise;
 mod run;
 mod system;
 mod v8;
@@ -62,6 +63,8 @@ enum Command {
     },
     /// Build the container image `sandbox-relay` from a static binary built here
     Image,
+    /// Take V8 to another version, in a worktree of its own, and show what changes
+    RaiseV8(raise::RaiseArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<()> {
         Command::V8 { configure_only: true } => v8::configure_only(),
         Command::V8 { configure_only: false } => provide(Profile::Debug),
         Command::Image => provide(Profile::Release).and_then(|()| docker::build_image()).map(drop),
+        Command::RaiseV8(arguments) => raise::raise(&arguments),
     }
 }
 

@@ -46,6 +46,18 @@ const WALK: &str = r#"
     return natives.sort().join("\n");
 "#;
 
+/// Fails where a list is not the pinned one, and leaves it as a file: `cargo xtask raise-v8` shows what is different.
+fn assert_pinned(name: &str, pinned: &str, found: &str) {
+    if found == pinned.trim_end() {
+        return;
+    }
+    let (old, new): (BTreeSet<_>, BTreeSet<_>) = (pinned.lines().collect(), found.lines().collect());
+    let (more, fewer): (Vec<_>, Vec<_>) = (new.difference(&old).collect(), old.difference(&new).collect());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, format!("{found}\n")).unwrap();
+    panic!("new: {more:#?}\ngone: {fewer:#?}\nif that is right, take {} as tests/suite/{name}", file.display());
+}
+
 #[tokio::test]
 async fn the_native_functions_that_can_be_reached_are_these() {
     let fixture = Fixture::start(&[]).await;
@@ -58,16 +70,7 @@ async fn the_native_functions_that_can_be_reached_are_these() {
         "store",
     ]);
     let natives = fixture.run_request(request).await.unwrap().parse::<String>().unwrap();
-    if natives != NATIVES.trim_end() {
-        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (NATIVES.lines().collect(), natives.lines().collect());
-        let (more, fewer): (Vec<_>, Vec<_>) = (new.difference(&old).collect(), old.difference(&new).collect());
-        let file = std::env::temp_dir().join("natives.txt");
-        std::fs::write(&file, &natives).unwrap();
-        panic!(
-            "new: {more:#?}\ngone: {fewer:#?}\nif that is right, take {} as tests/suite/natives.txt",
-            file.display()
-        );
-    }
+    assert_pinned("natives.txt", NATIVES, &natives);
 }
 
 #[tokio::test]
@@ -76,7 +79,7 @@ async fn the_globals_are_these_and_no_others() {
     let request = host_client::ExecuteRequest::new("return Reflect.ownKeys(globalThis).map(String).sort()");
     let names = fixture.run_request(request.bindings([] as [&str; 0])).await.unwrap();
     let names = names.parse::<Vec<String>>().unwrap().join("\n");
-    assert_eq!(names, GLOBALS.trim_end());
+    assert_pinned("globals.txt", GLOBALS, &names);
     let code = "return ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'ShadowRealm', 'Temporal', 'process', 'require', \
         'fetch', 'setTimeout', 'structuredClone', 'gc'].filter((name) => name in globalThis)";
     assert_eq!(fixture.value(code).await, json!([]));

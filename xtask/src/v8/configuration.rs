@@ -14,7 +14,7 @@ const BINDING: &str = "RUSTY_V8_SRC_BINDING_PATH";
 const MIRROR: &str = "RUSTY_V8_MIRROR";
 
 /// Part of cargo's configuration, outside git: what was found, so that a cargo that is typed without us uses it, too.
-const FOUND: &str = ".cargo/v8-found.toml";
+pub(crate) const FOUND: &str = ".cargo/v8-found.toml";
 
 /// What the user named, in variables of the crate `v8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
