@@ -1,7 +1,10 @@
 //! `cargo xtask`: the one entry point for people and CI.
 
+mod dist;
 mod docker;
+mod metadata;
 mod run;
+mod static_build;
 mod system;
 
 use std::path::PathBuf;
@@ -53,6 +56,8 @@ enum Command {
     },
     /// Build the container image `sandbox-relay` from a static binary built here
     Image,
+    /// Build a release for others in target/dist: static binaries, image, SBOM, completions, checksums
+    Dist(dist::DistArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -67,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&[format!("--soak-minutes={minutes}")]),
         Command::Image => docker::build_image().map(drop),
+        Command::Dist(args) => dist::dist(&args),
     }
 }
 
