@@ -91,8 +91,12 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn completions(shell: Shell) -> ExitCode {
+    // The scripts would offer what is hidden, too, which only the relay itself calls.
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("sandbox-relay").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "sandbox-relay", &mut script);
+    clap_complete::generate(shell, &mut shown, "sandbox-relay", &mut script);
     print(String::from_utf8_lossy(&script).trim_end())
 }
 
