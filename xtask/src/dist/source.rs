@@ -45,13 +45,15 @@ impl Source {
 }
 
 fn refusal(changes: &str) -> String {
-    let mut lines: Vec<_> = changes.lines().take(NAMED).map(str::trim_end).collect();
+    // Each line is a state, such as `M` or `??`, and a name.
+    let name = |line: &str| line.trim_start().split_once(' ').map_or("", |(_, name)| name.trim_start()).to_owned();
+    let mut names: Vec<_> = changes.lines().take(NAMED).map(name).collect();
     if changes.lines().count() > NAMED {
-        lines.push("…");
+        names.push("…".to_owned());
     }
     format!(
-        "a release is made from a commit, and this is not committed:\n{}\nCommit it, or look at a release with it: --allow-dirty",
-        lines.join("\n")
+        "a release is made from a commit, and this is not committed:\n  {}\nCommit it, or look at a release with it: --allow-dirty",
+        names.join("\n  ")
     )
 }
 
@@ -83,11 +85,11 @@ mod tests {
 
     #[test]
     fn what_is_not_committed_is_named() {
-        let told = refusal(" M Cargo.toml\n?? new.rs");
-        assert!(told.contains("\n M Cargo.toml\n?? new.rs\nCommit it"), "{told}");
+        let told = refusal("M  Cargo.toml\n M a b.rs\n?? new.rs");
+        assert!(told.contains(":\n  Cargo.toml\n  a b.rs\n  new.rs\nCommit it"), "{told}");
         assert!(!told.contains('…'), "{told}");
         let told = refusal(&"?? file\n".repeat(NAMED + 1));
-        assert_eq!(told.matches("?? file").count(), NAMED);
-        assert!(told.contains("\n…\n"), "{told}");
+        assert_eq!(told.matches("  file\n").count(), NAMED);
+        assert!(told.contains("\n  …\n"), "{told}");
     }
 }
