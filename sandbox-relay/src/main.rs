@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 use sandbox_relay::config::ServeArgs;
 use sandbox_relay::eval::EvalArgs;
 use sandbox_relay::healthcheck::HealthcheckArgs;
@@ -30,6 +31,11 @@ enum Command {
     Healthcheck(HealthcheckArgs),
     /// Try from inside a worker's lock what it forbids, on this machine
     SelfTest,
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     #[command(hide = true)]
     InternalZygote(ProcessArgs),
     #[command(hide = true)]
@@ -46,6 +52,7 @@ fn main() -> ExitCode {
         Command::InternalZygote(args) => return internal(sandbox_relay::run_zygote(args)),
         Command::InternalWorker(args) => return internal(sandbox_relay::run_worker(args)),
         Command::SelfTest => return self_test(),
+        Command::Completions { shell } => return completions(shell),
         _ => {}
     }
     let filter = EnvFilter::try_from_env("RELAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
@@ -71,7 +78,9 @@ fn main() -> ExitCode {
         Command::Healthcheck(args) => {
             healthcheck::healthcheck(&args).map_or_else(|error| fail(error, 1), |()| ExitCode::SUCCESS)
         }
-        Command::InternalZygote(_) | Command::InternalWorker(_) | Command::SelfTest => ExitCode::FAILURE,
+        Command::InternalZygote(_) | Command::InternalWorker(_) | Command::SelfTest | Command::Completions { .. } => {
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -79,6 +88,16 @@ fn main() -> ExitCode {
 fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
+}
+
+fn completions(shell: Shell) -> ExitCode {
+    // The scripts would offer what is hidden, too, which only the relay itself calls.
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut shown = clap::Command::new("sandbox-relay").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown, "sandbox-relay", &mut script);
+    print(String::from_utf8_lossy(&script).trim_end())
 }
 
 fn self_test() -> ExitCode {

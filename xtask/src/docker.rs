@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::run::{cargo, check, output, step, target_folder};
+use crate::run::{check, output, step, target_folder};
+use crate::static_build;
 use crate::system::{has, install};
 
 /// The name of the image that is built.
 const IMAGE: &str = "sandbox-relay:local";
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A Docker engine that answers.
@@ -32,13 +32,13 @@ impl Engine {
             return Ok(engine);
         }
         let is_root = output(Command::new("id").arg("-u"))? == "0";
-        let advice = "install Docker and start it, or run `cargo xtask test --without-container`";
+        let advice = "install Docker and start it, or leave this out (--help says how)";
         if !is_root {
-            bail!("the tests against a container need a Docker engine, and none answers: {advice}");
+            bail!("a Docker engine is needed, and none answers: {advice}");
         }
         if !has("dockerd") || !has("iptables") {
             if !has("apt-get") {
-                bail!("the tests against a container need a Docker engine, and there is none: {advice}");
+                bail!("a Docker engine is needed, and there is none: {advice}");
             }
             step("Installing a Docker engine (docker.io and iptables)");
             install(&["docker.io", "iptables"])?;
@@ -60,6 +60,11 @@ impl Engine {
     fn image_bytes(&self) -> Option<u64> {
         let inspect = ["image", "inspect", "--format", "{{.Size}}", IMAGE];
         output(Command::new(self.program).args(inspect)).ok()?.parse().ok()
+    }
+
+    /// All that the engine tells of an image, as JSON.
+    pub(crate) fn inspect(&self, image: &str) -> anyhow::Result<String> {
+        output(Command::new(self.program).args(["image", "inspect", "--format", "{{json .}}", image]))
     }
 
     fn start() -> anyhow::Result<Self> {
@@ -90,15 +95,10 @@ pub(crate) fn build_image() -> anyhow::Result<&'static str> {
 
 /// Builds a static binary, and the image from it; gives its name.
 pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> {
-    step("Building the static binary");
-    let mut build = cargo();
-    build.args(["build", "--release", "--locked", "--package", "sandbox-relay", "--target", TARGET]);
-    build.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static");
-    check(&mut build)?;
+    let binary = static_build::build(static_build::RELAY)?;
     // The Dockerfile takes it from here, wherever cargo built it.
     let staged = Path::new("target/image");
     std::fs::create_dir_all(staged)?;
-    let binary = target_folder()?.join(TARGET).join("release/sandbox-relay");
     std::fs::copy(&binary, staged.join("sandbox-relay"))
         .with_context(|| format!("{} cannot be copied", binary.display()))?;
 

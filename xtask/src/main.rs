@@ -1,9 +1,12 @@
 //! `cargo xtask`: the one entry point for people and CI.
 
 mod crates;
+mod dist;
 mod docker;
+mod metadata;
 mod raise;
 mod run;
+mod static_build;
 mod system;
 mod v8;
 
@@ -65,6 +68,8 @@ enum Command {
     Image,
     /// Take V8 to another version, in a worktree of its own, and show what changes
     RaiseV8(raise::RaiseArgs),
+    /// Build a release for others in target/dist: static binaries, image, SBOM, completions, checksums
+    Dist(dist::DistArgs),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -82,6 +87,7 @@ fn main() -> anyhow::Result<()> {
         Command::V8 { configure_only: false } => provide(Profile::Debug),
         Command::Image => provide(Profile::Release).and_then(|()| docker::build_image()).map(drop),
         Command::RaiseV8(arguments) => raise::raise(&arguments),
+        Command::Dist(args) => provide(Profile::Release).and_then(|()| dist::dist(&args)),
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod bindings;
+mod completions;
 mod contract;
 mod eval;
 mod globals;

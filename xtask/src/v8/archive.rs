@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::crates;
 
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+pub(crate) use crate::static_build::TARGET;
 
 /// The static library, under the names that the crate `v8` asks for: packed, and as it is.
 pub(crate) const PACKED: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a.gz";
