@@ -121,7 +121,7 @@ fn show(place: &Path) -> anyhow::Result<()> {
     step(&format!("The release is in {}", place.display()));
     for file in sums::files(place)? {
         let bytes = fs::metadata(place.join(&file))?.len();
-        eprintln!("{:>8.1} MB  {}", bytes as f64 / 1e6, file.display());
+        eprintln!("{:>9} kB  {}", bytes.div_ceil(1000), file.display());
     }
     Ok(())
 }

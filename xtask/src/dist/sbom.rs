@@ -102,7 +102,8 @@ fn prune(list: &mut Value, linked: &BTreeSet<Crate>) -> anyhow::Result<()> {
     let dependencies = list["dependencies"].as_array_mut().context("the list has no dependencies")?;
     dependencies.retain(|dependency| kept.contains(&key(dependency["ref"].clone())));
     for dependency in dependencies {
-        if let Some(on) = dependency["dependsOn"].as_array_mut() {
+        // Not by an index: that would make a null of what is not there.
+        if let Some(on) = dependency.get_mut("dependsOn").and_then(Value::as_array_mut) {
             on.retain(|on| kept.contains(&key(on.clone())));
         }
     }
@@ -151,6 +152,7 @@ mod tests {
             ],
             "dependencies": [
                 {"ref": "path+file:///tmp/x/host-client#0.1.0", "dependsOn": ["registry#a@1.0.0", "registry#a@2.0.0"]},
+                {"ref": "registry#a@1.0.0"},
                 {"ref": "registry#a@2.0.0"},
             ],
         })
@@ -168,7 +170,10 @@ mod tests {
         assert_eq!(names, ["path+file:///tmp/x/proto#relay-proto@0.1.0", "registry#a@1.0.0"]);
         assert_eq!(
             list["dependencies"],
-            json!([{"ref": "path+file:///tmp/x/host-client#0.1.0", "dependsOn": ["registry#a@1.0.0"]}])
+            json!([
+                {"ref": "path+file:///tmp/x/host-client#0.1.0", "dependsOn": ["registry#a@1.0.0"]},
+                {"ref": "registry#a@1.0.0"},
+            ])
         );
     }
 
