@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::run::{cargo, step, target_folder};
+use crate::run::{cargo, target_folder};
 
 /// The folder with the source of one version of a crate. It is cargo's own: who changes anything works on a copy.
 ///
@@ -17,7 +17,7 @@ pub(crate) fn source(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let metadata = match project.metadata(&["--offline"]) {
         Ok(metadata) => metadata,
         Err(_) => {
-            step(&format!("Fetching the source of the crate {name} {version}"));
+            eprintln!("    fetching the source of the crate {name} {version}");
             project.metadata(&[]).with_context(|| {
                 format!("there is no source of {name} {version}: is that a version, and can cargo reach its registry?")
             })?

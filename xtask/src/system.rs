@@ -85,6 +85,11 @@ fn gigabytes(bytes: u64) -> String {
     format!("{}.{} GiB", bytes >> 30, ((bytes & ((1 << 30) - 1)) * 10) >> 30)
 }
 
+/// Whether this is Debian, whose packages V8 can be built with.
+pub(crate) fn is_debian() -> bool {
+    std::fs::read_to_string("/etc/os-release").is_ok_and(|text| text.lines().any(|line| line == "ID=debian"))
+}
+
 /// Whether a program is on the PATH.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -26,6 +26,9 @@ use crate::run::{self, step};
 use configuration::Configuration;
 use lookup::{Found, Lookup};
 
+/// No V8 is built in fewer.
+const FEWEST_STEPS: usize = 500;
+
 /// Finds V8, checks it, and lets every cargo that we start use it.
 pub(crate) fn provide(profile: check::Profile) -> anyhow::Result<()> {
     let configuration = Configuration::read()?;
@@ -55,12 +58,15 @@ pub(crate) fn provide(profile: check::Profile) -> anyhow::Result<()> {
     configuration.use_found(&found)
 }
 
-/// The configuration step of the build from source alone: what a change of ours to it is tried with.
+/// The build from source as far as its configuration, in the target folder: whether a build would start.
 pub(crate) fn configure_only() -> anyhow::Result<()> {
-    let cache = cache_folder()?;
-    let _lock = Lock::take(&cache)?;
-    let steps = source::configure(&version()?, &cache)?;
-    eprintln!("configured: {steps} steps to build");
+    step("Configuring a build of V8 from source");
+    let folder = std::env::current_dir()?.join(run::target_folder()?).join("v8-configure");
+    let steps = source::configure(&version()?, &folder)?;
+    if steps < FEWEST_STEPS {
+        bail!("V8 would be built in {steps} steps: most of it is missing");
+    }
+    eprintln!("    configured: {steps} steps would build it");
     Ok(())
 }
 

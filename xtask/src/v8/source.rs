@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use super::archive::{BINDING, PACKED, last_line};
 use super::tools::{self, Tools};
 use super::{ninja, shown};
-use crate::{crates, system};
+use crate::{crates, run, system};
 
 /// V8's cluster build calls a script that the crate leaves out.
 const CLUSTER_FILES: &str = include_str!("cluster_files.py");
@@ -49,14 +49,18 @@ v8_enable_cluster_build = true
 cluster_size = 130
 ";
 
+/// What is built: all that the crate links, in one static library.
+const TARGET: &str = "rusty_v8";
+
 const NEEDED_DISK: u64 = 6 << 30;
 const MEMORY_OF_A_JOB: u64 = 3 << 29;
 
 /// The parts of the build, in their order.
-const STEPS: [(&str, &str); 5] = [
-    ("tools", "getting the build tools (LLVM, ninja, GN; 150 MB; not installed, only used)"),
+const STEPS: [(&str, &str); 6] = [
+    ("tools", "getting the build tools (GN, ninja, Python; used from a folder of ours, not installed)"),
     ("source", "getting the source (the crate, and ICU's data)"),
     ("configure", "configuring"),
+    ("compiler", "getting the compiler (LLVM; 130 MB; not installed, either)"),
     ("compile", "compiling (20 to 40 minutes on 2 cores; interrupt it as you like)"),
     ("pack", "packing the archive"),
 ];
@@ -72,6 +76,7 @@ pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<
     let started = Instant::now();
     let work = Work::new(version, cache);
     let tools = work.configured()?;
+    work.step("compiler", |log| tools::provide_compiler(&work.tools_folder(), log))?;
     work.step("compile", |log| work.compile(&tools, log))?;
     work.step("pack", |log| work.pack(into, log))?;
     // What it was made of is of no more use.
@@ -83,8 +88,17 @@ pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<
 /// The build up to its configuration; gives the number of steps that compiling would take.
 pub(crate) fn configure(version: &str, cache: &Path) -> anyhow::Result<usize> {
     let work = Work::new(version, cache);
+    // An earlier answer is none.
+    for step in ["source", "configure"] {
+        match std::fs::remove_file(work.folder.join(format!("{step}.done"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
     let tools = work.configured()?;
-    Ok(ninja::steps(&work.ninja(&tools))?.len())
+    // The steps that ninja would take are no answer: without a compiler it takes none.
+    let commands = run::output(work.ninja(&tools).args(["-t", "commands", TARGET]))?;
+    Ok(commands.lines().count())
 }
 
 /// A build that may have been interrupted.
@@ -109,7 +123,7 @@ impl Work {
     /// Does what comes before compiling.
     fn configured(&self) -> anyhow::Result<Tools> {
         std::fs::create_dir_all(&self.folder)?;
-        self.step("tools", |log| tools::provide(&self.tools_folder(), log).map(drop))?;
+        self.step("tools", |log| tools::provide(&self.tools_folder(), log))?;
         self.step("source", |log| self.get_source(log))?;
         let tools = tools::ready(&self.tools_folder());
         self.step("configure", |log| self.configure(&tools, log))?;
@@ -121,7 +135,9 @@ impl Work {
         let number = STEPS.iter().position(|(step, _)| *step == name).map_or(0, |at| at + 1);
         let title = format!("step {number} of {}", STEPS.len());
         let done = self.folder.join(format!("{name}.done"));
-        if done.exists() {
+        // What was done by another recipe is done again.
+        let recipe = format!("{ARGUMENTS}{CLUSTER_FILES}");
+        if std::fs::read_to_string(&done).is_ok_and(|by| by == recipe) {
             eprintln!("    {title}: {name} is done");
             return Ok(());
         }
@@ -131,8 +147,7 @@ impl Work {
         work(&log).with_context(|| {
             format!("{title} ({name}) failed; its log is {}. The same command goes on from there", log.path.display())
         })?;
-        File::create(done)?;
-        Ok(())
+        Ok(std::fs::write(done, recipe)?)
     }
 
     fn get_source(&self, log: &Log) -> anyhow::Result<()> {
@@ -174,12 +189,12 @@ impl Work {
         let mut ninja = Command::new(&tools.ninja);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
         let jobs = (cores + 1).min(system::available_memory() / MEMORY_OF_A_JOB).max(1);
-        ninja.arg("-C").arg(self.source_folder().join("out")).args(["-j", &jobs.to_string(), "rusty_v8"]);
+        ninja.arg("-C").arg(self.source_folder().join("out")).args(["-j", &jobs.to_string()]);
         ninja
     }
 
     fn compile(&self, tools: &Tools, log: &Log) -> anyhow::Result<()> {
-        if !ninja::run(&mut self.ninja(tools), log)? {
+        if !ninja::run(self.ninja(tools).arg(TARGET), log)? {
             bail!("ninja failed; look for FAILED in the log");
         }
         Ok(())

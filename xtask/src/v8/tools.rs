@@ -13,7 +13,10 @@ use crate::run;
 
 /// The version of LLVM whose packages are taken, and its packages.
 pub(super) const LLVM: &str = "22";
-const PACKAGES: [&str; 6] = ["clang-22", "lld-22", "llvm-22", "libclang-rt-22-dev", "ninja-build", "python3"];
+const LLVM_PACKAGES: [&str; 4] = ["clang-22", "lld-22", "llvm-22", "libclang-rt-22-dev"];
+
+/// What runs the compiler, and the language of V8's build scripts.
+const NINJA_PACKAGES: [&str; 2] = ["ninja-build", "python3"];
 
 /// GN, and the libraries that it was linked with: the ones of a stable Debian are too old for V8.
 const GN_PACKAGES: [&str; 4] = ["generate-ninja", "libc6", "libgcc-s1", "libstdc++6"];
@@ -53,46 +56,53 @@ impl Tools {
     }
 }
 
-/// Gets the programs and makes a folder of them.
-pub(super) fn provide(folder: &Path, log: &Log) -> anyhow::Result<Tools> {
+/// Gets what configures and runs the build.
+pub(super) fn provide(folder: &Path, log: &Log) -> anyhow::Result<()> {
     let system = folder.join("system");
     let apt = Apt::new(&folder.join("apt"), None)?;
     apt.update(log).context("the package lists of this system cannot be read")?;
-    apt.download_with_dependencies(&PACKAGES, log).with_context(|| {
-        format!(
-            "this system has no {}: LLVM {LLVM} is in Debian 12 (with its security updates) and later",
-            PACKAGES.join(", ")
-        )
-    })?;
-    // The C library is the system's own; another one beside it could not work.
-    apt.unpack(&system, |package| !package.starts_with("libc6_"), log)?;
+    apt.download_with_dependencies(&NINJA_PACKAGES, log)?;
+    apt.unpack(&system, is_not_libc, log)?;
     let gn = folder.join("gn");
     gn_from_a_newer_suite(folder, &gn, log)?;
 
     let tools = Tools::in_folder(folder);
     std::fs::create_dir_all(folder.join("bin"))?;
-    let libraries =
-        [LIBRARIES, &format!("{LLVM_FOLDER}/lib")].map(|lib| system.join(lib).display().to_string()).join(":");
-    let with_libraries = |program: &str, more: &str| {
-        format!("#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' {more} '{}' \"$@\"\n", system.join(program).display())
-    };
-    write_program(&tools.ninja, &with_libraries("usr/bin/ninja", "exec"))?;
-    write_program(&tools.python, &with_libraries("usr/bin/python3", "exec"))?;
-    let its = gn.join(LIBRARIES);
-    let its = its.display();
-    write_program(
-        &tools.gn,
-        &format!(
-            "#!/bin/sh\nexec '{its}/ld-linux-x86-64.so.2' --library-path '{its}' '{}' \"$@\"\n",
-            gn.join("usr/bin/gn").display()
-        ),
-    )?;
-    clang_folder(&tools.clang, &system.join(LLVM_FOLDER), &libraries)?;
-    for (program, arguments) in [(&tools.ninja, "--version"), (&tools.python, "--version"), (&tools.gn, "--version")] {
-        log.run(Command::new(program).arg(arguments))?;
+    for (program, path) in [(&tools.ninja, "usr/bin/ninja"), (&tools.python, "usr/bin/python3")] {
+        write_program(program, &format!("#!/bin/sh\n{}\n", with_libraries(&system, path)))?;
     }
-    log.run(Command::new(tools.clang.join("bin/clang++")).arg("--version"))?;
-    Ok(tools)
+    let its = gn.join(LIBRARIES);
+    let (its, program) = (its.display(), gn.join("usr/bin/gn"));
+    let command = format!("exec '{its}/ld-linux-x86-64.so.2' --library-path '{its}' '{}' \"$@\"", program.display());
+    write_program(&tools.gn, &format!("#!/bin/sh\n{command}\n"))?;
+    for program in [&tools.ninja, &tools.python, &tools.gn] {
+        log.run(Command::new(program).arg("--version"))?;
+    }
+    Ok(())
+}
+
+/// Gets the compiler.
+pub(super) fn provide_compiler(folder: &Path, log: &Log) -> anyhow::Result<()> {
+    let system = folder.join("system");
+    let apt = Apt::new(&folder.join("apt"), None)?;
+    apt.download_with_dependencies(&LLVM_PACKAGES, log).with_context(|| {
+        format!("this system has no LLVM {LLVM}: it is in Debian 12, with its security updates, and later")
+    })?;
+    apt.unpack(&system, is_not_libc, log)?;
+    let tools = Tools::in_folder(folder);
+    clang_folder(&tools.clang, &system)?;
+    log.run(Command::new(tools.clang.join("bin/clang++")).arg("--version"))
+}
+
+/// The C library is the system's own; another one beside it could not work.
+fn is_not_libc(package: &str) -> bool {
+    !package.starts_with("libc6_")
+}
+
+/// A command of the shell for a program with the libraries that were unpacked with it.
+fn with_libraries(system: &Path, program: &str) -> String {
+    let libraries = [system.join(LIBRARIES), system.join(LLVM_FOLDER).join("lib")].map(|lib| lib.display().to_string());
+    format!("LD_LIBRARY_PATH='{}' exec '{}' \"$@\"", libraries.join(":"), system.join(program).display())
 }
 
 /// The tools that an earlier run made ready.
@@ -119,12 +129,10 @@ fn gn_from_a_newer_suite(folder: &Path, to: &Path, log: &Log) -> anyhow::Result<
 }
 
 /// A folder as GN wants it for `clang_base_path`, of links and of small scripts before what needs its own libraries.
-fn clang_folder(to: &Path, llvm: &Path, libraries: &str) -> anyhow::Result<()> {
+fn clang_folder(to: &Path, system: &Path) -> anyhow::Result<()> {
     let bin = to.join("bin");
     std::fs::create_dir_all(&bin)?;
-    let wrapped = |program: &str| {
-        format!("LD_LIBRARY_PATH='{libraries}' exec '{}' \"$@\"", llvm.join("bin").join(program).display())
-    };
+    let wrapped = |program: &str| with_libraries(system, &format!("{LLVM_FOLDER}/bin/{program}"));
     for program in
         ["clang", "ld.lld", "lld", "llvm-ar", "llvm-nm", "llvm-readelf", "llvm-objcopy", "llvm-strip", "llvm-ranlib"]
     {
@@ -142,7 +150,7 @@ fn clang_folder(to: &Path, llvm: &Path, libraries: &str) -> anyhow::Result<()> {
     let resources = to.join("lib/clang").join(LLVM);
     let runtime = resources.join("lib/x86_64-unknown-linux-gnu");
     std::fs::create_dir_all(&runtime)?;
-    let its = llvm.join("lib/clang").join(LLVM);
+    let its = system.join(LLVM_FOLDER).join("lib/clang").join(LLVM);
     link(&its.join("include"), &resources.join("include"))?;
     link(&its.join("lib/linux/libclang_rt.builtins-x86_64.a"), &runtime.join("libclang_rt.builtins.a"))
 }
