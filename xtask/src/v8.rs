@@ -77,8 +77,9 @@ pub(crate) fn version() -> anyhow::Result<String> {
 
 fn pinned_version(manifest: &str) -> anyhow::Result<String> {
     let manifest: toml::Table = manifest.parse()?;
-    let pin = manifest["workspace"]["dependencies"]["v8"].as_str().and_then(|pin| pin.strip_prefix('='));
-    Ok(pin.context("Cargo.toml pins no version of v8, as in v8 = \"=152.2.0\"")?.to_owned())
+    let dependencies = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    let pin = dependencies.and_then(|all| all.get("v8")?.as_str()?.strip_prefix('='));
+    Ok(pin.context("Cargo.toml pins no version of v8, as in v8 = \"=1.2.3\"")?.to_owned())
 }
 
 /// Where what was found stays for every clone on this machine.
@@ -137,4 +138,40 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     // A name with odd characters is printed with a backslash before the sum.
     let sum = printed.trim_start_matches('\\').split(' ').next().unwrap_or_default();
     Ok(sum.to_owned())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_second_of_two_runs_waits_for_the_first() {
+        let cache = tempfile::tempdir().unwrap();
+        let first = Lock::take(cache.path()).unwrap();
+        let path = cache.path().to_owned();
+        let (sender, receiver) = mpsc::channel();
+        let second = std::thread::spawn(move || {
+            let lock = Lock::take(&path).unwrap();
+            sender.send(()).unwrap();
+            drop(lock);
+        });
+        assert!(receiver.recv_timeout(Duration::from_millis(300)).is_err(), "the first one still holds it");
+        drop(first);
+        receiver.recv_timeout(Duration::from_secs(30)).unwrap();
+        second.join().unwrap();
+        assert_eq!(std::fs::read_to_string(cache.path().join("lock")).unwrap(), std::process::id().to_string());
+    }
+
+    #[test]
+    fn only_a_pinned_version_is_one() {
+        assert_eq!(pinned_version("[workspace.dependencies]\nv8 = \"=1.2.3\"").unwrap(), "1.2.3");
+        for manifest in ["[workspace.dependencies]\nv8 = \"1.2.3\"", "[workspace.dependencies]", "[package]"] {
+            let error = pinned_version(manifest).unwrap_err().to_string();
+            assert_eq!(error, "Cargo.toml pins no version of v8, as in v8 = \"=1.2.3\"");
+        }
+    }
 }

@@ -116,3 +116,60 @@ fn is_same_folder(value: &str, folder: &str) -> bool {
         || Path::new(value).ends_with(folder)
         || resolved(Path::new(value)).is_some_and(|value| Some(value) == resolved(Path::new(folder)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn variables(named: Option<Named>, place: Place, archive: &str, binding: &str) -> Vec<(String, Option<String>)> {
+        let configuration = Configuration { named, mirror: None, from_source: false, names_binding: false };
+        let files = Files { archive: archive.into(), binding: binding.into() };
+        let text = |value: Option<OsString>| value.map(|value| value.to_str().unwrap().to_owned());
+        let environment = configuration.environment(&Found { place, files });
+        environment.into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
+    }
+
+    fn set(name: &str, value: &str) -> (String, Option<String>) {
+        (name.to_owned(), Some(value.to_owned()))
+    }
+
+    fn unset(name: &str) -> (String, Option<String>) {
+        (name.to_owned(), None)
+    }
+
+    #[test]
+    fn what_the_crate_finds_itself_is_not_said_again() {
+        assert_eq!(variables(None, Place::Mirror, "/m/a.gz", "/m/b.rs"), [unset(ARCHIVE), unset(BINDING)]);
+        let named = Some(Named::Archive("/own/a.gz".to_owned()));
+        assert_eq!(variables(named, Place::Named, "/own/a.gz", "/own/b.rs"), [set(BINDING, "/own/b.rs")]);
+        let named = Some(Named::Mirror("/own".to_owned()));
+        assert_eq!(variables(named, Place::Named, "/own/a.gz", "/own/b.rs"), [unset(ARCHIVE), unset(BINDING)]);
+    }
+
+    #[test]
+    fn what_lies_in_the_cache_is_named() {
+        let both = [set(ARCHIVE, "/c/a.gz"), set(BINDING, "/c/b.rs")];
+        for place in [Place::Cache, Place::Upstream, Place::Source] {
+            assert_eq!(variables(None, place, "/c/a.gz", "/c/b.rs"), both);
+        }
+        // What came from an address lies there, too.
+        let named = Some(Named::Mirror("https://mirror.example".to_owned()));
+        assert_eq!(variables(named, Place::Named, "/c/a.gz", "/c/b.rs"), both);
+    }
+
+    #[test]
+    fn a_mirror_without_bindings_goes_with_those_of_the_crate() {
+        assert_eq!(
+            variables(None, Place::Mirror, "/m/a.gz", "/crate/b.rs"),
+            [unset(ARCHIVE), set(BINDING, "/crate/b.rs")]
+        );
+    }
+
+    #[test]
+    fn what_cargo_hands_over_is_told_from_what_the_user_set() {
+        assert!(is_same_folder("/work/project/../shared/v8", "../shared/v8"));
+        assert!(!is_same_folder("/work/other/v8", "../shared/v8"));
+        assert!(!is_same_folder("https://mirror.example/v8", "../shared/v8"));
+    }
+}
