@@ -1,7 +1,9 @@
 //! The sources of crates from the registry, by way of cargo: it knows the user's mirrors, proxies and vendored folders.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -12,6 +14,20 @@ use crate::run::{cargo, target_folder};
 ///
 /// The features of the crate play no part; those that it depends on come along, as cargo fetches whole projects only.
 pub(crate) fn source(name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    // Cargo takes a third of a second for an answer.
+    static KNOWN: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
+    let key = (name.to_owned(), version.to_owned());
+    if let Some(folder) = KNOWN.lock().ok().and_then(|known| known.get(&key).cloned()) {
+        return Ok(folder);
+    }
+    let folder = asked_for(name, version)?;
+    if let Ok(mut known) = KNOWN.lock() {
+        known.insert(key, folder.clone());
+    }
+    Ok(folder)
+}
+
+fn asked_for(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let project = Scratch::with(&format!("{name}-{version}"), name, &format!("={version}"))?;
     // Mostly it lies here already, and then no network is needed.
     let metadata = match project.metadata(&["--offline"]) {
