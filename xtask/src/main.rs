@@ -10,13 +10,16 @@ mod static_build;
 mod system;
 mod v8;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 
 use run::{cargo, cargo_with_lints, step};
 use v8::check::Profile;
+
+/// How many files lie in a folder of dependencies where little more than this program was built.
+const MOST_OF_XTASK: usize = 1000;
 
 /// Builds, shows, tests and measures the project.
 #[derive(Debug, Parser)]
@@ -73,41 +76,43 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    // Paths are relative to the workspace, wherever the command was typed.
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler knew where
+    // it was then.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = PathBuf::from(package).join("..");
     let typed_in = std::env::current_dir()?;
     std::env::set_current_dir(&root).with_context(|| format!("{} is gone", root.display()))?;
     match Cli::parse().command {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
-        Command::Test { without_container } => test(without_container),
-        Command::Bench { arguments } => bench(&arguments),
+        Command::Test { without_container } => test(&typed_in, without_container),
+        Command::Bench { arguments } => bench(&typed_in, &arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
-        Command::Soak { minutes } => bench(&[format!("--soak-minutes={minutes}")]),
+        Command::Soak { minutes } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
         Command::V8 { configure_only: true } => v8::configure_only(),
-        Command::V8 { configure_only: false } => provide(Profile::Debug),
-        Command::Image => provide(Profile::Release).and_then(|()| docker::build_image()).map(drop),
+        Command::V8 { configure_only: false } => provide(&typed_in, Profile::Debug),
+        Command::Image => provide(&typed_in, Profile::Release).and_then(|()| docker::build_image()).map(drop),
         Command::RaiseV8(arguments) => raise::raise(&arguments),
-        Command::Dist(args) => provide(Profile::Release).and_then(|()| dist::dist(&args)),
+        Command::Dist(args) => provide(&typed_in, Profile::Release).and_then(|()| dist::dist(&args)),
     }
 }
 
 /// Makes sure of what every build needs: a machine of the right kind, and V8.
-fn provide(profile: Profile) -> anyhow::Result<()> {
-    let bytes = match profile {
-        Profile::Debug => 8 << 30,
-        Profile::Release => 4 << 30,
+fn provide(typed_in: &Path, profile: Profile) -> anyhow::Result<()> {
+    let (folder, bytes) = match profile {
+        Profile::Debug => ("debug/deps", 8 << 30),
+        Profile::Release => ("release/deps", 4 << 30),
     };
-    let folder = run::target_folder()?;
-    let is_new = !folder.join("v8-archive.sha256").exists();
-    let needs = system::Needs::default().machine().program("cc", "gcc and libc6-dev");
-    // Where it was built before, most of the room is taken already.
-    let needs = if is_new { needs.disk(&folder, bytes)? } else { needs };
+    let target = run::target_folder()?;
+    let needs = system::Needs::default().machine().program("cc", "gcc and libc6-dev").program("gzip", "gzip");
+    // Where most was built before, most of the room is taken already. We ourselves are a few small crates.
+    let few = std::fs::read_dir(target.join(folder)).map_or(0, Iterator::count) < MOST_OF_XTASK;
+    let needs = if few { needs.disk(&target, bytes)? } else { needs };
     needs.memory(1 << 30).check("")?;
-    v8::provide(profile)
+    v8::provide(typed_in, profile)
 }
 
-fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
-    provide(Profile::Release)?;
+fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    provide(typed_in, Profile::Release)?;
     step("Building the relay and the quickstart (the first time takes some minutes)");
     run::check(cargo().args([
         "build",
@@ -119,16 +124,18 @@ fn demo(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> 
         "--no-default-features",
     ]))?;
     step("Auditing this project's dependencies with one script, in a relay of its own");
-    let program = std::env::current_dir()?.join(run::target_folder()?).join("release/quickstart");
+    let program = run::target_folder()?.join("release/quickstart");
     run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
 }
 
-fn test(without_container: bool) -> anyhow::Result<()> {
+fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
-    provide(Profile::Debug)?;
+    // All that may be missing, before what takes long.
+    cargo_with_lints()?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
     system::provide()?;
+    provide(typed_in, Profile::Debug)?;
     step("Building everything, with the lints");
     run::check(cargo_with_lints()?.args(["build", "--workspace", "--all-targets", "--locked"]))?;
     step("Checking that the host library builds alone");
@@ -170,8 +177,8 @@ fn models() -> anyhow::Result<()> {
     run::check_within(run::TEST_LIMIT, &mut tests)
 }
 
-fn bench(arguments: &[String]) -> anyhow::Result<()> {
-    provide(Profile::Release)?;
+fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
     run::check(cargo().args([
         "build",
@@ -190,12 +197,12 @@ fn bench(arguments: &[String]) -> anyhow::Result<()> {
     run::check(bench.args(arguments))
 }
 
-fn study(typed_in: &std::path::Path, arguments: &[String]) -> anyhow::Result<()> {
-    provide(Profile::Release)?;
+fn study(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
+    provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
     let packages = ["--package", "sandbox-relay", "--package", "relay-study"];
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Doing the tasks; the first time, MCP servers are installed from npm and PyPI");
-    let program = std::env::current_dir()?.join(run::target_folder()?).join("release/relay-study");
+    let program = run::target_folder()?.join("release/relay-study");
     run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
 }

@@ -12,8 +12,8 @@ use anyhow::{Context as _, bail};
 /// How long one run of the tests may take until something is taken to hang.
 pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Variables for a program: their values, or none where it must not have them.
-pub(crate) type Environment = Vec<(&'static str, Option<OsString>)>;
+/// Variables for a program.
+pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// What every cargo gets that we start.
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
@@ -23,20 +23,13 @@ pub(crate) fn set_environment(environment: Environment) {
     ENVIRONMENT.get_or_init(|| environment);
 }
 
-pub(crate) fn apply(command: &mut Command, environment: &Environment) {
-    for (name, value) in environment {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-}
-
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    if let Some(environment) = ENVIRONMENT.get() {
-        apply(&mut cargo, environment);
+    cargo.envs(ENVIRONMENT.get().into_iter().flatten().map(|(name, value)| (name, value)));
+    // A relative one was meant from where the user is, and we are elsewhere.
+    if let (Some(_), Ok(target)) = (std::env::var_os("CARGO_TARGET_DIR"), target_folder()) {
+        cargo.env("CARGO_TARGET_DIR", target);
     }
     cargo
 }

@@ -23,26 +23,27 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::run::{self, step};
+use archive::Files;
 use configuration::Configuration;
-use lookup::{Found, Lookup};
+use lookup::{Lookup, Place};
 
 /// No V8 is built in fewer.
 const FEWEST_STEPS: usize = 500;
 
 /// Finds V8, checks it, and lets every cargo that we start use it.
-pub(crate) fn provide(profile: check::Profile) -> anyhow::Result<()> {
-    let configuration = Configuration::read()?;
+pub(crate) fn provide(typed_in: &Path, profile: check::Profile) -> anyhow::Result<()> {
+    let cache = cache_folder()?;
+    let configuration = Configuration::read(typed_in, &cache)?;
     if configuration.from_source {
         step("V8: the crate `v8` builds it itself, since V8_FROM_SOURCE is set");
         return Ok(());
     }
-    let cache = cache_folder()?;
     let version = version()?;
     step(&format!("Finding V8 (crate v8 {version})"));
     let _lock = Lock::take(&cache)?;
-    let link = |found: &Found| {
-        check::use_archive(&found.files.archive)?;
-        check::link_and_run(&configuration.environment(found), &version, profile)
+    let link = |files: &Files| {
+        check::use_archive(&files.archive)?;
+        check::link_and_run(files, &version, profile)
     };
     let lookup = Lookup {
         version: &version,
@@ -54,14 +55,20 @@ pub(crate) fn provide(profile: check::Profile) -> anyhow::Result<()> {
         build: &source::build,
     };
     let found = lookup.find()?;
+    // What it was made of is of no more use, once it is there.
+    if matches!(found.place, Place::Cache | Place::Source) {
+        source::clear(&version, &cache)?;
+    }
     check::use_archive(&found.files.archive)?;
-    configuration.use_found(&found)
+    configuration::use_found(&found.files)
 }
 
 /// The build from source as far as its configuration, in the target folder: whether a build would start.
 pub(crate) fn configure_only() -> anyhow::Result<()> {
     step("Configuring a build of V8 from source");
-    let folder = std::env::current_dir()?.join(run::target_folder()?).join("v8-configure");
+    let folder = run::target_folder()?.join("v8-configure");
+    std::fs::create_dir_all(&folder)?;
+    let _lock = Lock::take(&folder)?;
     let steps = source::configure(&version()?, &folder)?;
     if steps < FEWEST_STEPS {
         bail!("V8 would be built in {steps} steps: most of it is missing");
@@ -83,15 +90,17 @@ fn pinned_version(manifest: &str) -> anyhow::Result<String> {
 }
 
 /// Where what was found stays for every clone on this machine.
-fn cache_folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn cache_folder() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = || set("HOME").map(|home| home.join(".cache"));
+    let home = || std::env::home_dir().map(|home| home.join(".cache"));
     let base = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(home);
-    let folder = base.context("neither HOME nor XDG_CACHE_HOME is set")?.join("sandbox-relay/v8");
-    std::fs::create_dir_all(&folder).with_context(|| {
-        format!("{} cannot be made: set XDG_CACHE_HOME to a folder that can be written", folder.display())
-    })?;
+    let folder = base.context("there is no home folder: set XDG_CACHE_HOME")?.join("sandbox-relay/v8");
+    std::fs::create_dir_all(&folder).with_context(|| cannot_be_written(&folder))?;
     Ok(folder)
+}
+
+fn cannot_be_written(path: &Path) -> String {
+    format!("{} cannot be written: set XDG_CACHE_HOME to a folder that can be", path.display())
 }
 
 /// Two runs at once make one build: the second waits here, and finds what the first one made.
@@ -103,7 +112,8 @@ struct Lock {
 impl Lock {
     fn take(cache: &Path) -> anyhow::Result<Self> {
         let path = cache.join("lock");
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = file.with_context(|| cannot_be_written(&path))?;
         if let Err(error) = file.try_lock() {
             if let std::fs::TryLockError::Error(error) = error {
                 bail!("{} cannot be locked: {error}", path.display());

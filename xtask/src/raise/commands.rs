@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::run;
-use crate::v8::configuration::FOUND;
+use crate::v8::configuration;
 
 /// How many lines of a log are shown when its program failed.
 const TAIL_LINES: usize = 12;
@@ -58,7 +58,7 @@ impl Project {
         for name in NAMED {
             let is_set = std::env::var_os(name).is_some();
             // What the user names is for the new version; what was found here is for this one.
-            if is_set && is_found_here(name) == (self.name == RAISED) {
+            if is_set && is_users(name) == (self.name == NOW) {
                 cargo.env_remove(name);
             }
         }
@@ -98,12 +98,10 @@ impl Project {
     }
 }
 
-/// Whether a variable has the value that `cargo xtask v8` noted here: the cargo that runs us hands it over as if it
-/// were the user's own.
-fn is_found_here(name: &str) -> bool {
-    let found = std::fs::read_to_string(FOUND).ok().and_then(|text| text.parse::<toml::Table>().ok());
-    let noted = found.as_ref().and_then(|found| found.get("env")?.get(name)?.as_str());
-    noted.is_some() && std::env::var(name).ok().as_deref() == noted
+/// Whether the user has set a variable, and not the cargo that runs us, which hands over what was found.
+fn is_users(name: &str) -> bool {
+    let cache = crate::v8::cache_folder();
+    cache.and_then(|cache| configuration::is_users(name, &cache)).unwrap_or(false)
 }
 
 fn failed(step: &str, log: &Path) -> String {

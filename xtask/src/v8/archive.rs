@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
+use super::check::Verdict;
 use crate::crates;
 
 pub(crate) use crate::static_build::TARGET;
 
-/// The static library, under the names that the crate `v8` asks for: packed, and as it is.
+/// The static library, by the crate's name for it: packed, and as it is.
 pub(crate) const PACKED: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a.gz";
 const PLAIN: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a";
 pub(crate) const BINDING: &str = "src_binding_release_x86_64-unknown-linux-gnu.rs";
@@ -25,9 +26,9 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The files in a folder, where `None` stands for no archive. A folder without bindings goes with the crate's own.
+    /// The files in a folder, where `None` stands for no archive: those of the version first, then those of none. A folder
+    /// without bindings goes with the crate's own.
     pub(crate) fn in_folder(folder: &Path, version: &str) -> anyhow::Result<Option<Self>> {
-        // The crate's order, for a mirror: by version, then flat.
         let folders = [folder.join(format!("v{version}")), folder.to_owned()];
         let names = [PACKED, PLAIN];
         let mut candidates = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
@@ -42,32 +43,30 @@ impl Files {
         Ok(Self { archive, binding })
     }
 
-    pub(crate) fn are_there(&self) -> anyhow::Result<()> {
+    /// Whether these can be what they are called; what they do is for [`super::check`] to see.
+    ///
+    /// # Errors
+    /// It cannot be told.
+    pub(crate) fn are_whole(&self, version: &str) -> anyhow::Result<Verdict> {
         for path in [&self.archive, &self.binding] {
-            let file = std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?;
-            if file.len() == 0 {
-                bail!("{} is empty", path.display());
+            if std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?.len() == 0 {
+                return Ok(Err(format!("{} is empty", path.display())));
             }
         }
-        Ok(())
-    }
-
-    /// Whether these can be what they are called; what they do is for [`super::check`] to see.
-    pub(crate) fn are_whole(&self, version: &str) -> anyhow::Result<()> {
-        let archive = self.archive.display();
         if self.archive.extension().is_some_and(|extension| extension == "gz") {
             let mut gzip = Command::new("gzip");
             gzip.arg("--test").arg(&self.archive).stdin(Stdio::null());
             let tested = gzip.output().context("gzip cannot be run; install it")?;
             if !tested.status.success() {
-                bail!("{archive} is damaged, or only half there: {}", last_line(&tested.stderr));
+                let (archive, why) = (self.archive.display(), last_line(&tested.stderr));
+                return Ok(Err(format!("{archive} is damaged, or only half there: {why}")));
             }
         }
-        let [own, its] = [own_binding(version)?, self.binding.clone()].map(std::fs::read);
-        if own? != its.with_context(|| format!("{} cannot be read", self.binding.display()))? {
-            bail!("{} is not that of the crate v8 {version}: another version's", self.binding.display());
+        if std::fs::read(own_binding(version)?)? != std::fs::read(&self.binding)? {
+            let binding = self.binding.display();
+            return Ok(Err(format!("{binding} is not that of the crate v8 {version}: another version's")));
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 

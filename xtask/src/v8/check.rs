@@ -5,10 +5,13 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-use super::archive::{TARGET, last_line};
-use super::{sha256, shown};
+use super::archive::{Files, TARGET, last_line};
+use super::{configuration, sha256, shown};
 use crate::crates;
 use crate::run::{self, cargo, target_folder};
+
+/// How long the program may run; it takes a hundredth of a second.
+const SECONDS: &str = "60";
 
 /// What the script of the program gives.
 const ANSWER: &str = "Donnerstag, 1. Januar 1970";
@@ -20,13 +23,19 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// Links the program with an archive, as `environment` names it to the crate `v8`, and runs it.
-pub(crate) fn link_and_run(environment: &run::Environment, version: &str, profile: Profile) -> anyhow::Result<()> {
+/// What is wrong with an archive, or nothing.
+pub(crate) type Verdict = Result<(), String>;
+
+/// Links the program with an archive and runs it.
+///
+/// # Errors
+/// It cannot be told whether the archive is good: the program does not build for another reason.
+pub(crate) fn link_and_run(files: &Files, version: &str, profile: Profile) -> anyhow::Result<Verdict> {
     eprintln!("    checking it: a small program links it, forks and runs a script");
     let log = target_folder()?.join("v8-check.log");
     let log_file = std::fs::File::create(&log)?;
     let mut build = cargo();
-    build.args(["build", "--package", "v8-check"]).stdout(log_file.try_clone()?).stderr(log_file);
+    build.args(["build", "--locked", "--package", "v8-check"]).stdout(log_file.try_clone()?).stderr(log_file);
     let (mut build, folder) = match profile {
         Profile::Debug => (build, "debug"),
         Profile::Release => {
@@ -34,26 +43,31 @@ pub(crate) fn link_and_run(environment: &run::Environment, version: &str, profil
             (build, "release")
         }
     };
-    run::apply(&mut build, environment);
+    build.envs(configuration::environment(files));
     if !build.status().context("cargo cannot be run")?.success() {
-        bail!("a program linked with it does not build; {} says why", shown(&log));
+        let said = std::fs::read_to_string(&log)?;
+        if said.contains("linking with") && !said.contains("No space left") {
+            return Ok(Err(format!("no program can be linked with it; {} says why", shown(&log))));
+        }
+        bail!("the program that checks V8 does not build; {} says why", shown(&log));
     }
     let expected = format!("{} {ANSWER}", v8_version(&crates::source("v8", version)?)?);
-    let said = ask(&target_folder()?.join(folder).join("v8-check"))?;
-    if said != expected {
-        bail!("a program linked with it says {said:?}, not {expected:?}: another version of V8");
-    }
-    Ok(())
+    judge(&target_folder()?.join(folder).join("v8-check"), &expected)
 }
 
-/// What the program prints.
-fn ask(program: &Path) -> anyhow::Result<String> {
+/// Whether the program says what is expected.
+fn judge(program: &Path, expected: &str) -> anyhow::Result<Verdict> {
     let mut run = Command::new("timeout");
-    let run = run.args(["--signal=KILL", "60"]).arg(program).stdin(Stdio::null()).output()?;
-    if !run.status.success() {
-        bail!("a program linked with it fails ({}): {}", run.status, last_line(&run.stderr));
+    let run = run.args(["--signal=KILL", SECONDS]).arg(program).stdin(Stdio::null()).output()?;
+    match run.status.code() {
+        Some(0) => {}
+        // This is how timeout says that there is no such program.
+        Some(126 | 127) => bail!("{} cannot be run: {}", program.display(), last_line(&run.stderr)),
+        _ => return Ok(Err(format!("a program linked with it fails ({}): {}", run.status, last_line(&run.stderr)))),
     }
-    Ok(String::from_utf8_lossy(&run.stdout).trim().to_owned())
+    let said = String::from_utf8_lossy(&run.stdout);
+    let said = said.trim();
+    Ok(if said == expected { Ok(()) } else { Err(format!("it is another V8: {said:?}, not {expected:?}")) })
 }
 
 /// What V8 calls itself, in the source of a crate.
@@ -88,4 +102,51 @@ pub(crate) fn use_archive(archive: &Path) -> anyhow::Result<()> {
 
 fn record() -> anyhow::Result<PathBuf> {
     Ok(target_folder()?.join("v8-archive.sha256"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn verdict(script: &str) -> anyhow::Result<Verdict> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        judge(&program, "1.2.3-rusty text")
+    }
+
+    #[test]
+    fn a_program_is_judged_by_what_it_says() {
+        assert_eq!(verdict("echo 1.2.3-rusty text").unwrap(), Ok(()));
+        let other = "it is another V8: \"1.2.4-rusty text\", not \"1.2.3-rusty text\"".to_owned();
+        assert_eq!(verdict("echo 1.2.4-rusty text").unwrap(), Err(other));
+        let failed = "a program linked with it fails (exit status: 3): compressed pointers".to_owned();
+        assert_eq!(verdict("echo compressed pointers >&2; exit 3").unwrap(), Err(failed));
+        let killed = verdict("kill -SEGV $$").unwrap().unwrap_err();
+        assert_eq!(killed, "a program linked with it fails (signal: 11 (SIGSEGV)): it did not say why");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_says_nothing_about_v8() {
+        let error = judge(Path::new("/not/there"), "").unwrap_err().to_string();
+        assert!(error.starts_with("/not/there cannot be run: "), "{error}");
+    }
+
+    #[test]
+    fn v8s_version_is_that_of_its_header() {
+        let folder = tempfile::tempdir().unwrap();
+        let header = |patch: u32| {
+            let lines = [("MAJOR_VERSION", 15), ("MINOR_VERSION", 2), ("BUILD_NUMBER", 124), ("PATCH_LEVEL", patch)];
+            lines.map(|(name, value)| format!("#define V8_{name} {value}\n")).concat()
+        };
+        std::fs::create_dir_all(folder.path().join("v8/include")).unwrap();
+        for (patch, version) in [(1, "15.2.124.1-rusty"), (0, "15.2.124-rusty")] {
+            std::fs::write(folder.path().join("v8/include/v8-version.h"), header(patch)).unwrap();
+            assert_eq!(v8_version(folder.path()).unwrap(), version);
+        }
+    }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use super::archive::{BINDING, Files, PACKED, SUMS};
-use super::configuration::Named;
+use super::check::Verdict;
+use super::configuration::{Named, is_address};
 use super::{download, sha256, shown};
 use crate::run;
 
@@ -45,8 +46,8 @@ pub(crate) struct Lookup<'a> {
     pub(crate) cache: &'a Path,
     /// The address of the releases.
     pub(crate) upstream: &'a str,
-    /// Links a program with what was found and runs it.
-    pub(crate) link: &'a dyn Fn(&Found) -> anyhow::Result<()>,
+    /// Links a program with the files and runs it.
+    pub(crate) link: &'a dyn Fn(&Files) -> anyhow::Result<Verdict>,
     /// Builds the files in a folder, from source: version, cache, folder.
     pub(crate) build: &'a dyn Fn(&str, &Path, &Path) -> anyhow::Result<()>,
 }
@@ -62,36 +63,33 @@ impl Lookup<'_> {
     /// The first good archive. What was looked at is said on standard error, with why it was not taken.
     ///
     /// # Errors
-    /// What the user named cannot be used, or no place has V8 and it cannot be built.
+    /// What the user named cannot be used; or it cannot be told whether an archive is good, which says nothing against it;
+    /// or no place has V8 and it cannot be built.
     pub(crate) fn find(&self) -> anyhow::Result<Found> {
         for place in [Place::Named, Place::Mirror, Place::Cache, Place::Upstream, Place::Source] {
-            let error = match self.ask(place) {
+            let files = match self.ask(place) {
+                Ok(Answer::Has(files)) => files,
                 Ok(Answer::HasNot(why)) => {
                     say(place, &why);
                     continue;
                 }
-                Ok(Answer::Has(files)) => {
-                    let found = Found { place, files };
-                    match self.check(&found) {
-                        Ok(()) => {
-                            say(place, &format!("taken: {}", shown(&found.files.archive)));
-                            return Ok(found);
-                        }
-                        Err(error) => {
-                            self.discard(&found)?;
-                            error
-                        }
-                    }
+                Err(error) => {
+                    pass_over(place, &format!("{error:#}"))?;
+                    continue;
                 }
-                Err(error) => error,
             };
-            match place {
-                // Who names an archive wants that one, and no other.
-                Place::Named => {
-                    bail!("the V8 that you named cannot be used; correct the variable, or unset it: {error:#}")
+            let verdict = self.check(&files).with_context(|| {
+                format!("it cannot be told whether {} is good; this is tried again next time", shown(&files.archive))
+            });
+            match verdict? {
+                Ok(()) => {
+                    say(place, &format!("taken: {}", shown(&files.archive)));
+                    return Ok(Found { place, files });
                 }
-                Place::Source => return Err(error),
-                Place::Mirror | Place::Cache | Place::Upstream => say(place, &format!("not taken: {error:#}")),
+                Err(why) => {
+                    self.discard(&files)?;
+                    pass_over(place, &why)?;
+                }
             }
         }
         bail!("there is no V8")
@@ -134,7 +132,7 @@ impl Lookup<'_> {
             Place::Source => {
                 let folder = self.folder();
                 say(place, "building it here, once");
-                in_new_folder(&folder, |folder| (self.build)(self.version, self.cache, folder))?;
+                in_new_folder(&folder, "built", |folder| (self.build)(self.version, self.cache, folder))?;
                 Files::in_folder(&folder, self.version)?.context("the build left no archive").map(Answer::Has)
             }
         }
@@ -192,7 +190,8 @@ impl Lookup<'_> {
         {
             return Ok(files);
         }
-        in_new_folder(folder, |folder| {
+        eprintln!("    asking {archive}");
+        in_new_folder(folder, "part", |folder| {
             download::get(archive, &folder.join(PACKED))?;
             // An archive without bindings beside it goes with those of the crate; whether it does is seen when it is linked.
             if let Err(error) = download::get(binding, &folder.join(BINDING)) {
@@ -203,29 +202,46 @@ impl Lookup<'_> {
         Files::in_folder(folder, self.version)?.context("the download left no archive")
     }
 
-    /// Whether the files are good. What was found good stays so as long as its bytes do.
-    fn check(&self, found: &Found) -> anyhow::Result<()> {
-        found.files.are_there()?;
+    /// Whether the files are good. What was said of them once holds so long as their bytes are the same.
+    fn check(&self, files: &Files) -> anyhow::Result<Verdict> {
         let folder = self.cache.join("checked");
-        let record = folder.join(format!("{}-{}", self.version, sha256(&found.files.archive)?));
-        if record.is_file() {
-            return Ok(());
+        let sums = [sha256(&files.archive)?, sha256(&files.binding)?].map(|sum| sum[..16].to_owned());
+        let record = folder.join(format!("{}-{}", self.version, sums.join("-")));
+        if let Ok(said) = std::fs::read_to_string(&record) {
+            return Ok(if said == GOOD { Ok(()) } else { Err(said) });
         }
-        found.files.are_whole(self.version)?;
-        (self.link)(found)?;
+        let verdict = match files.are_whole(self.version)? {
+            Ok(()) => (self.link)(files)?,
+            bad => bad,
+        };
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(&record, format!("{}\n", found.files.archive.display()))?;
-        Ok(())
+        std::fs::write(&record, verdict.as_ref().map_or_else(String::as_str, |()| GOOD))
+            .with_context(|| format!("{} cannot be written", record.display()))?;
+        Ok(verdict)
     }
 
     /// Removes what is of no use, if it is ours, so that the next run does not find it again.
-    fn discard(&self, found: &Found) -> anyhow::Result<()> {
-        match found.files.archive.parent() {
+    fn discard(&self, files: &Files) -> anyhow::Result<()> {
+        match files.archive.parent() {
             Some(folder) if folder.parent() == Some(self.cache) => std::fs::remove_dir_all(folder)
                 .with_context(|| format!("{} is of no use, and cannot be removed", folder.display())),
             _ => Ok(()),
         }
     }
+}
+
+/// What stands in the record of good files; in that of others stands what is wrong with them.
+const GOOD: &str = "good";
+
+/// Goes on to the next place, where there is one that may do instead.
+fn pass_over(place: Place, why: &str) -> anyhow::Result<()> {
+    match place {
+        // Who names an archive wants that one, and no other.
+        Place::Named => bail!("the V8 that you named cannot be used; correct the variable, or unset it: {why}"),
+        Place::Source => bail!("{why}"),
+        Place::Mirror | Place::Cache | Place::Upstream => say(place, &format!("not taken: {why}")),
+    }
+    Ok(())
 }
 
 fn say(place: Place, what: &str) {
@@ -239,10 +255,6 @@ fn say(place: Place, what: &str) {
     eprintln!("    {name:<28}  {what}");
 }
 
-fn is_address(value: &str) -> bool {
-    value.starts_with("http:") || value.starts_with("https:")
-}
-
 /// A mirror's address with the crate's placeholders filled in.
 fn expand(template: &str, version: &str, file: &str) -> String {
     let tag = format!("v{version}");
@@ -252,10 +264,12 @@ fn expand(template: &str, version: &str, file: &str) -> String {
         .fold(template.to_owned(), |text, (placeholder, value)| text.replace(placeholder, value))
 }
 
-/// Fills a folder that is there only when it is full: an interrupted run leaves a part, which the next one goes on with.
-fn in_new_folder(folder: &Path, fill: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Fills a folder that is there only when it is full. An interrupted run leaves another one, with a suffix that is the same for
+/// all who can go on with it.
+fn in_new_folder(folder: &Path, suffix: &str, fill: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut part = folder.as_os_str().to_owned();
-    part.push(".part");
+    part.push(".");
+    part.push(suffix);
     let part = PathBuf::from(part);
     std::fs::create_dir_all(&part)?;
     fill(&part)?;

@@ -1,4 +1,4 @@
-//! The order of the places, each present, absent and broken, with the real archive and a server on the loopback.
+//! The order of the places, each present, absent and broken, with packed files for archives and a server on the loopback.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::{Cell, RefCell};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Packed files stand for archives: what is tested is which of them is taken. That the real one links and runs is tested
-/// where it is used, by every build.
+/// Packed files stand for archives: what is tested is which of them is taken. That the real one links and runs is seen by the
+/// first build on a machine.
 struct Places {
     folder: tempfile::TempDir,
     version: String,
@@ -20,6 +20,8 @@ struct Places {
     upstream: String,
     /// What does not link.
     refused: Option<String>,
+    /// Whether nothing can be linked.
+    has_no_room: bool,
     linked: RefCell<Vec<String>>,
     built: Cell<usize>,
     can_build: bool,
@@ -36,6 +38,7 @@ impl Places {
             // Nothing listens there.
             upstream: "http://127.0.0.1:9".to_owned(),
             refused: None,
+            has_no_room: false,
             linked: RefCell::default(),
             built: Cell::new(0),
             can_build: true,
@@ -63,13 +66,14 @@ impl Places {
             mirror: self.has_mirror.then_some(mirror.as_path()),
             cache: &cache,
             upstream: &self.upstream,
-            link: &|found| {
-                let content = unpacked(&found.files.archive);
+            link: &|files| {
+                let content = unpacked(&files.archive);
                 self.linked.borrow_mut().push(content.clone());
-                if self.refused.as_ref() == Some(&content) {
-                    bail!("a program linked with it does not build");
+                if self.has_no_room {
+                    bail!("No space left on device");
                 }
-                Ok(())
+                let is_refused = self.refused.as_ref() == Some(&content);
+                Ok(if is_refused { Err("no program can be linked with it".to_owned()) } else { Ok(()) })
             },
             build: &|version, _, into| {
                 self.built.set(self.built.get() + 1);
@@ -229,6 +233,34 @@ fn a_mirror_whose_archive_does_not_link_is_passed_over() {
     places.put("mirror", "of another version");
     places.refused = Some("of another version".to_owned());
     assert_eq!(places.taken(), (Place::Source, "built".to_owned()));
+    assert_eq!(places.taken(), (Place::Cache, "built".to_owned()));
+    assert_eq!(*places.linked.borrow(), ["of another version", "built"], "each was tried once");
+}
+
+#[test]
+fn what_cannot_be_told_is_not_held_against_an_archive() {
+    let mut places = Places::new();
+    places.has_no_room = true;
+    assert_eq!(
+        places.error(),
+        format!(
+            "it cannot be told whether {} is good; this is tried again next time: No space left on device",
+            shown(&places.path("cache").join(&places.version).join(PACKED))
+        )
+    );
+    places.has_no_room = false;
+    assert_eq!(places.taken(), (Place::Cache, "built".to_owned()));
+    assert_eq!(places.built.get(), 1, "what was built is not built again");
+}
+
+#[test]
+fn other_bindings_beside_an_archive_that_was_good_are_seen() {
+    let mut places = Places::new();
+    places.has_mirror = true;
+    places.put("mirror", "of the mirror");
+    assert_eq!(places.taken().0, Place::Mirror);
+    std::fs::write(places.path("mirror").join(BINDING), "// of another version").unwrap();
+    assert_eq!(places.taken().0, Place::Source);
 }
 
 #[test]
@@ -248,7 +280,7 @@ fn what_the_user_named_is_taken_or_nothing() {
     places.refused = Some("of the user".to_owned());
     places.named = Some(Named::Archive(name(&own.join(PACKED))));
     let expected = "the V8 that you named cannot be used; correct the variable, or unset it: ";
-    assert_eq!(places.error(), format!("{expected}a program linked with it does not build"));
+    assert_eq!(places.error(), format!("{expected}no program can be linked with it"));
     places.named = Some(Named::Archive("/not/there.a.gz".to_owned()));
     assert_eq!(places.error(), format!("{expected}/not/there.a.gz is not there"));
     places.named = Some(Named::Mirror("http://127.0.0.1:9".to_owned()));

@@ -19,6 +19,9 @@ use crate::{crates, run, system};
 /// V8's cluster build calls a script that the crate leaves out.
 const CLUSTER_FILES: &str = include_str!("cluster_files.py");
 
+/// How it is built.
+const RECIPE: &str = concat!(include_str!("source.rs"), include_str!("tools.rs"));
+
 /// Flags that only the compiler knows that Chromium builds for itself, and the files that pass them.
 const FOREIGN_FLAGS: [(&str, &str); 3] = [
     ("build/config/compiler/BUILD.gn", "\"-fdiagnostics-show-inlining-chain\""),
@@ -71,17 +74,28 @@ const ADVICE: &str = "to build V8 from source (which is done where apt is, for L
 /// Builds the two files into a folder.
 pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<()> {
     let needs = system::Needs::default().machine().program("apt-get", "apt").program("dpkg-deb", "dpkg");
-    let needs = needs.program("cc", "gcc").disk(cache, NEEDED_DISK)?.memory(MEMORY_OF_A_JOB);
+    let needs = needs.program("cc", "gcc").program("curl", "curl").program("gzip", "gzip").memory(MEMORY_OF_A_JOB);
+    let work = Work::new(version, cache);
+    // An interrupted build has most of the room already.
+    let needs = if work.folder.exists() { needs } else { needs.disk(cache, NEEDED_DISK)? };
     needs.check(ADVICE)?;
     let started = Instant::now();
-    let work = Work::new(version, cache);
     let tools = work.configured()?;
     work.step("compiler", |log| tools::provide_compiler(&work.tools_folder(), log))?;
     work.step("compile", |log| work.compile(&tools, log))?;
     work.step("pack", |log| work.pack(into, log))?;
-    // What it was made of is of no more use.
-    std::fs::remove_dir_all(&work.folder)?;
+    // What it left lies in another's hands, and may be gone when this is asked for again.
+    work.forget("pack")?;
     eprintln!("    built in {} min {:02} s", started.elapsed().as_secs() / 60, started.elapsed().as_secs() % 60);
+    Ok(())
+}
+
+/// Removes what a build works with.
+pub(crate) fn clear(version: &str, cache: &Path) -> anyhow::Result<()> {
+    let folder = Work::new(version, cache).folder;
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("{} cannot be removed", folder.display()))?;
+    }
     Ok(())
 }
 
@@ -90,10 +104,7 @@ pub(crate) fn configure(version: &str, cache: &Path) -> anyhow::Result<usize> {
     let work = Work::new(version, cache);
     // An earlier answer is none.
     for step in ["source", "configure"] {
-        match std::fs::remove_file(work.folder.join(format!("{step}.done"))) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        work.forget(step)?;
     }
     let tools = work.configured()?;
     // The steps that ninja would take are no answer: without a compiler it takes none.
@@ -135,8 +146,8 @@ impl Work {
         let number = STEPS.iter().position(|(step, _)| *step == name).map_or(0, |at| at + 1);
         let title = format!("step {number} of {}", STEPS.len());
         let done = self.folder.join(format!("{name}.done"));
-        // What was done by another recipe is done again.
-        let recipe = format!("{ARGUMENTS}{CLUSTER_FILES}");
+        // What was done by another recipe is done again, and in another folder, whose name stands in many files.
+        let recipe = format!("{}\n{RECIPE}{CLUSTER_FILES}", self.folder.display());
         if std::fs::read_to_string(&done).is_ok_and(|by| by == recipe) {
             eprintln!("    {title}: {name} is done");
             return Ok(());
@@ -148,6 +159,14 @@ impl Work {
             format!("{title} ({name}) failed; its log is {}. The same command goes on from there", log.path.display())
         })?;
         Ok(std::fs::write(done, recipe)?)
+    }
+
+    /// Removes the mark of a step.
+    fn forget(&self, name: &str) -> anyhow::Result<()> {
+        match std::fs::remove_file(self.folder.join(format!("{name}.done"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     fn get_source(&self, log: &Log) -> anyhow::Result<()> {
@@ -203,16 +222,15 @@ impl Work {
     fn pack(&self, into: &Path, log: &Log) -> anyhow::Result<()> {
         let archive = self.source_folder().join("out/obj/librusty_v8.a");
         let packed = into.join(PACKED);
+        let part = into.join("packing");
         let mut gzip = Command::new("gzip");
         // No name and no time, so that the same archive gives the same file.
-        gzip.args(["--no-name", "--best", "--stdout"])
-            .arg(&archive)
-            .stdout(File::create(&packed)?)
-            .stdin(Stdio::null());
+        gzip.args(["--no-name", "--best", "--stdout"]).arg(&archive).stdout(File::create(&part)?).stdin(Stdio::null());
         let status = gzip.stderr(log.file()?).status().context("gzip cannot be run")?;
         if !status.success() {
             bail!("gzip failed: {status}");
         }
+        std::fs::rename(part, packed)?;
         std::fs::copy(self.source_folder().join("gen").join(BINDING), into.join(BINDING))?;
         Ok(())
     }
@@ -259,5 +277,109 @@ impl Log {
             bail!("{} failed ({status}): {}", shown(Path::new(command.get_program())), last_line(said));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn work_in(folder: &Path) -> Work {
+        let work = Work::new("1.2.3", folder);
+        std::fs::create_dir_all(&work.folder).unwrap();
+        work
+    }
+
+    #[test]
+    fn a_step_is_done_once_and_a_failed_one_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let work = work_in(cache.path());
+        let count = Cell::new(0);
+        let failing = || {
+            work.step("source", |log| {
+                count.set(count.get() + 1);
+                log.run(Command::new("sh").args(["-c", "echo it burns >&2; exit 3"]))
+            })
+        };
+        let error = format!("{:#}", failing().unwrap_err());
+        let log = work.folder.join("source.log");
+        let expected =
+            format!("step 2 of 6 (source) failed; its log is {}. The same command goes on from there", log.display());
+        assert_eq!(error, format!("{expected}: sh failed (exit status: 3): it burns"));
+        failing().unwrap_err();
+        assert_eq!(count.get(), 2);
+        let working = || {
+            work.step("source", |_| {
+                count.set(count.get() + 1);
+                Ok(())
+            })
+        };
+        working().unwrap();
+        working().unwrap();
+        assert_eq!(count.get(), 3);
+        work.forget("source").unwrap();
+        work.forget("source").unwrap();
+        working().unwrap();
+        assert_eq!(count.get(), 4);
+    }
+
+    #[test]
+    fn what_was_done_by_another_recipe_or_elsewhere_is_done_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let work = work_in(cache.path());
+        let count = Cell::new(0);
+        let step = |work: &Work| {
+            let counted = work.step("configure", |_| {
+                count.set(count.get() + 1);
+                Ok(())
+            });
+            counted.unwrap();
+        };
+        step(&work);
+        std::fs::write(work.folder.join("configure.done"), "another recipe").unwrap();
+        step(&work);
+        let moved = cache.path().join("moved");
+        std::fs::create_dir(&moved).unwrap();
+        std::fs::rename(&work.folder, moved.join("1.2.3-build")).unwrap();
+        step(&work_in(&moved));
+        assert_eq!(count.get(), 3);
+    }
+
+    #[test]
+    fn what_was_compiled_is_packed_the_same_way_each_time() {
+        let cache = tempfile::tempdir().unwrap();
+        let work = work_in(cache.path());
+        for (file, text) in [("out/obj/librusty_v8.a", "!<arch>\n"), (&format!("gen/{BINDING}"), "// bindings")] {
+            let path = work.source_folder().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let log = Log::new(cache.path().join("pack.log")).unwrap();
+        let pack = |name: &str| {
+            let into = cache.path().join(name);
+            std::fs::create_dir(&into).unwrap();
+            work.pack(&into, &log).unwrap();
+            let names = std::fs::read_dir(&into).unwrap().count();
+            assert_eq!((names, std::fs::read_to_string(into.join(BINDING)).unwrap().as_str()), (2, "// bindings"));
+            std::fs::read(into.join(PACKED)).unwrap()
+        };
+        let packed = pack("first");
+        assert_eq!(packed, pack("second"));
+        assert_eq!(packed[..2], [0x1f, 0x8b]);
+    }
+
+    #[test]
+    fn the_data_is_that_of_the_icu_in_the_source() {
+        let source = tempfile::tempdir().unwrap();
+        let error = icu_data_version(source.path()).unwrap_err().to_string();
+        assert!(error.ends_with("uvernum.h cannot be read"), "{error}");
+        let folder = source.path().join("third_party/icu/source/common/unicode");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("uvernum.h"), "#define U_ICU_VERSION_MAJOR_NUM 78\n").unwrap();
+        let version = icu_data_version(source.path()).unwrap();
+        assert!(version.starts_with("0.78."), "{version}");
     }
 }

@@ -85,8 +85,10 @@ pub(super) fn provide(folder: &Path, log: &Log) -> anyhow::Result<()> {
 pub(super) fn provide_compiler(folder: &Path, log: &Log) -> anyhow::Result<()> {
     let system = folder.join("system");
     let apt = Apt::new(&folder.join("apt"), None)?;
+    // Days may have gone by since an interrupted run.
+    apt.update(log).context("the package lists of this system cannot be read")?;
     apt.download_with_dependencies(&LLVM_PACKAGES, log).with_context(|| {
-        format!("this system has no LLVM {LLVM}: it is in Debian 12, with its security updates, and later")
+        format!("LLVM {LLVM} cannot be had: it is in Debian 12, with its security updates, and later")
     })?;
     apt.unpack(&system, is_not_libc, log)?;
     let tools = Tools::in_folder(folder);
@@ -228,7 +230,9 @@ impl Apt {
     }
 
     fn update(&self, log: &Log) -> anyhow::Result<()> {
-        log.run(self.command().arg("update"))
+        log.run(self.command().arg("update"))?;
+        // Packages of an earlier day must not be unpacked beside newer ones.
+        log.run(self.command().arg("autoclean"))
     }
 
     fn download_with_dependencies(&self, packages: &[&str], log: &Log) -> anyhow::Result<()> {
