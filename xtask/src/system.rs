@@ -77,7 +77,12 @@ pub(crate) fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
+    let machines = kibibytes.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024));
+    // A container has its own limit, and what its programs keep of files counts as used until it is wanted.
+    let number =
+        |name: &str| std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok()?.trim().parse::<u64>().ok();
+    let own = number("memory.max").map(|max| max.saturating_sub(number("memory.current").unwrap_or(0) / 2));
+    machines.min(own.unwrap_or(u64::MAX))
 }
 
 fn gigabytes(bytes: u64) -> String {

@@ -8,11 +8,12 @@ use anyhow::{Context as _, bail};
 use serde_json::{Map, Value, json};
 use tar::{Builder, EntryType, Header};
 
+use super::VERSION;
 use super::source::Source;
-use super::{VERSION, sums};
 use crate::docker::{Engine, build_image_with};
 use crate::run::step;
 use crate::static_build::RELAY;
+use crate::v8::sha256;
 
 /// What a container is started with. All else that engines tell is about them, and differs from one to the next.
 const KEPT: [&str; 10] = [
@@ -39,7 +40,7 @@ pub(super) fn write(engine: &Engine, release: &Path, layer: &Path, source: &Sour
         bail!("the image has {layers} layers, and xtask/src/dist/image.rs knows of one, with the relay in it");
     }
     write_layer(&release.join(RELAY.name), layer, source)?;
-    let config = config(&image, &sums::of(layer)?, source);
+    let config = config(&image, &sha256(layer)?, source);
     write_archive(&config, layer, &release.join("sandbox-relay-image.tar"), source)
 }
 
@@ -127,7 +128,7 @@ mod tests {
         });
 
         write_layer(&relay, &layer, &source).unwrap();
-        let config = config(&image, &sums::of(&layer).unwrap(), &source);
+        let config = config(&image, &sha256(&layer).unwrap(), &source);
         write_archive(&config, &layer, &archive, &source).unwrap();
 
         let entries = |archive: &Path| {
@@ -154,7 +155,7 @@ mod tests {
             json!({
                 "architecture": "amd64", "os": "linux", "created": "2023-11-14T22:13:20Z",
                 "config": {"User": "65534:65534", "Cmd": ["serve"]},
-                "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sums::of(&layer).unwrap())]},
+                "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer).unwrap())]},
                 "history": [{"created": "2023-11-14T22:13:20Z", "created_by": "cargo xtask dist, commit c0ffee"}],
             })
         );

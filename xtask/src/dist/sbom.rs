@@ -12,9 +12,10 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::source::{Source, copy_to};
-use super::{PROGRAMS, remove, sums};
+use super::{PROGRAMS, remove};
 use crate::run::{cargo, check, output, step, target_folder};
 use crate::static_build::{Program, TARGET};
+use crate::v8::sha256;
 use native::Native;
 
 /// The tool, and the version whose output is known here.
@@ -41,7 +42,7 @@ pub(super) fn write(release: &Path, sources: &Path, source: &Source) -> anyhow::
         let mut list: Value = serde_json::from_str(&text)?;
         prune(&mut list, &linked(program)?)?;
         native.add_to(&mut list);
-        describe(&mut list, &sums::of(&release.join(program.name))?, source);
+        describe(&mut list, &sha256(&release.join(program.name))?, source);
         let text = without_folder(&format!("{list:#}\n"), &list, program)?;
         fs::write(release.join(format!("{}.cdx.json", program.name)), text)?;
     }

@@ -99,6 +99,11 @@ pub(crate) fn clear(version: &str, cache: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Why a build could not even be configured: this system's package manager does not give what it takes.
+#[derive(Debug, thiserror::Error)]
+#[error("the tools to build V8 with cannot be had")]
+pub(crate) struct NoTools;
+
 /// The build up to its configuration; gives the number of steps that compiling would take.
 pub(crate) fn configure(version: &str, cache: &Path) -> anyhow::Result<usize> {
     let work = Work::new(version, cache);
@@ -134,7 +139,7 @@ impl Work {
     /// Does what comes before compiling.
     fn configured(&self) -> anyhow::Result<Tools> {
         std::fs::create_dir_all(&self.folder)?;
-        self.step("tools", |log| tools::provide(&self.tools_folder(), log))?;
+        self.step("tools", |log| tools::provide(&self.tools_folder(), log)).context(NoTools)?;
         self.step("source", |log| self.get_source(log))?;
         let tools = tools::ready(&self.tools_folder());
         self.step("configure", |log| self.configure(&tools, log))?;

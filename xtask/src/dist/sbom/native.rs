@@ -7,10 +7,10 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use super::sums;
 use crate::metadata::Metadata;
 use crate::run::{output, target_folder};
 use crate::static_build::TARGET;
+use crate::v8::sha256;
 
 /// Components to add to a list of crates.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Native {
         let crate_folder = crate_folder.folder_of("v8")?;
         let archive = target_folder()?.join(TARGET).join("release/gn_out/obj/librusty_v8.a");
         Ok(Self {
-            v8: v8(&read(&crate_folder.join("v8/include/v8-version.h"))?, &sums::of(&archive)?)?,
+            v8: v8(&read(&crate_folder.join("v8/include/v8-version.h"))?, &sha256(&archive)?)?,
             icu: icu(&read(&crate_folder.join("third_party/icu/source/common/unicode/uvernum.h"))?)?,
             everywhere: vec![rust()?, c()?],
         })
