@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -16,17 +16,21 @@ pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// What every cargo gets that we start.
-static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
+static ENVIRONMENT: Mutex<Environment> = Mutex::new(Vec::new());
 
-/// Sets what every cargo gets that we start from here on; once.
-pub(crate) fn set_environment(environment: Environment) {
-    ENVIRONMENT.get_or_init(|| environment);
+/// Adds to what every cargo gets that we start from here on.
+pub(crate) fn add_environment(environment: Environment) {
+    if let Ok(mut all) = ENVIRONMENT.lock() {
+        all.extend(environment);
+    }
 }
 
 /// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.envs(ENVIRONMENT.get().into_iter().flatten().map(|(name, value)| (name, value)));
+    if let Ok(all) = ENVIRONMENT.lock() {
+        cargo.envs(all.iter().map(|(name, value)| (name, value)));
+    }
     // A relative one was meant from where the user is, and we are elsewhere.
     if let (Some(_), Ok(target)) = (std::env::var_os("CARGO_TARGET_DIR"), target_folder()) {
         cargo.env("CARGO_TARGET_DIR", target);

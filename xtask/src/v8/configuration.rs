@@ -102,7 +102,7 @@ pub(crate) fn use_found(files: &Files) -> anyhow::Result<()> {
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, FOUND));
         written.with_context(|| format!("{FOUND} cannot be written"))?;
     }
-    run::set_environment(environment(files));
+    run::add_environment(environment(files));
     Ok(())
 }
 

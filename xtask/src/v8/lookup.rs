@@ -205,7 +205,8 @@ impl Lookup<'_> {
     /// Whether the files are good. What was said of them once holds so long as their bytes are the same.
     fn check(&self, files: &Files) -> anyhow::Result<Verdict> {
         let folder = self.cache.join("checked");
-        let sums = [sha256(&files.archive)?, sha256(&files.binding)?].map(|sum| sum.chars().take(16).collect::<String>());
+        let sums =
+            [sha256(&files.archive)?, sha256(&files.binding)?].map(|sum| sum.chars().take(16).collect::<String>());
         let record = folder.join(format!("{}-{}", self.version, sums.join("-")));
         if let Ok(said) = std::fs::read_to_string(&record) {
             return Ok(if said == GOOD { Ok(()) } else { Err(said) });
