@@ -51,7 +51,9 @@ impl Configuration {
         let archive = own(ARCHIVE).map(|value| Named::Archive(absolute(value)));
         let named = archive.or_else(|| own(MIRROR).map(|value| Named::Mirror(absolute(value))));
         let from_source = own("V8_FROM_SOURCE").is_some_and(|value| ["1", "true", "yes"].contains(&value.as_str()));
-        let mirror = entry(Path::new(".cargo/config.toml"), MIRROR)?.map(PathBuf::from);
+        // The crate is built elsewhere, and would look for a relative one there.
+        let here = std::env::current_dir()?;
+        let mirror = entry(Path::new(".cargo/config.toml"), MIRROR)?.map(|mirror| here.join(mirror));
         Ok(Self { named, mirror, from_source })
     }
 }
