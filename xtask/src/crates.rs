@@ -77,6 +77,12 @@ pub(crate) fn locked_version(lock: &str, name: &str) -> Option<String> {
     Some(lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
 }
 
+/// The value of `#define NAME value` in a header of C.
+pub(crate) fn defined<'a>(header: &'a str, name: &str) -> anyhow::Result<&'a str> {
+    let values = header.lines().filter_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
+    values.map(str::trim).next().with_context(|| format!("a header of V8 does not define {name}"))
+}
+
 /// An empty project of its own with one dependency, so that cargo can be asked about it.
 struct Scratch {
     folder: PathBuf,

@@ -52,18 +52,13 @@ pub(super) fn compare(versions: &Versions, report: &mut Report) -> anyhow::Resul
 
 /// V8's own version, in its header.
 fn v8_version(header: &str) -> anyhow::Result<String> {
-    let numbers = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"].map(|name| {
-        let number = header
-            .lines()
-            .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.split_whitespace().next());
-        number.with_context(|| format!("v8-version.h has no {name}"))
-    });
+    let numbers = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"];
+    let numbers = numbers.map(|name| crates::defined(header, name));
     Ok(numbers.into_iter().collect::<anyhow::Result<Vec<_>>>()?.join("."))
 }
 
 fn icu_version(header: &str) -> anyhow::Result<String> {
-    let version = header.lines().find_map(|line| line.strip_prefix("#define U_ICU_VERSION "));
-    Ok(version.context("uvernum.h has no U_ICU_VERSION")?.trim().trim_matches('"').to_owned())
+    Ok(crates::defined(header, "U_ICU_VERSION")?.trim_matches('"').to_owned())
 }
 
 /// Whether there is the crate with ICU's data, which a build from source needs.

@@ -74,15 +74,11 @@ fn judge(program: &Path, expected: &str) -> anyhow::Result<Verdict> {
 pub(crate) fn v8_version(source: &Path) -> anyhow::Result<String> {
     let header = source.join("v8/include/v8-version.h");
     let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
-    let number = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("#define ")?.strip_prefix(name));
-        let number = lines.find_map(|rest| rest.trim().parse::<u32>().ok());
-        number.with_context(|| format!("{} has no {name}", header.display()))
-    };
-    let [major, minor] = [number("V8_MAJOR_VERSION ")?, number("V8_MINOR_VERSION ")?];
-    let [build, patch] = [number("V8_BUILD_NUMBER ")?, number("V8_PATCH_LEVEL ")?];
+    let number = |name| crates::defined(&text, name);
+    let [major, minor] = [number("V8_MAJOR_VERSION")?, number("V8_MINOR_VERSION")?];
+    let [build, patch] = [number("V8_BUILD_NUMBER")?, number("V8_PATCH_LEVEL")?];
     // V8 leaves out a patch level of zero.
-    let patch = if patch == 0 { String::new() } else { format!(".{patch}") };
+    let patch = if patch == "0" { String::new() } else { format!(".{patch}") };
     Ok(format!("{major}.{minor}.{build}{patch}-rusty"))
 }
 

@@ -11,8 +11,8 @@ use super::source::Log;
 /// How often a line is written where none can be overwritten.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What the parts of V8 weigh, by the folder of what is made: seconds for one step, measured on 2 cores. All others weigh
-/// little.
+/// What the parts of V8 weigh, by the folder of what is made: roughly the seconds of one step, for an estimate only. All others
+/// weigh little.
 const WEIGHTS: [(&str, f64); 8] = [
     ("obj/v8/v8_base_without_compiler/", 24.0),
     ("obj/v8/v8_compiler/", 24.0),

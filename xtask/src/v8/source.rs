@@ -245,9 +245,8 @@ impl Work {
 fn icu_data_version(source: &Path) -> anyhow::Result<String> {
     let header = source.join("third_party/icu/source/common/unicode/uvernum.h");
     let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("#define U_ICU_VERSION_MAJOR_NUM "));
-    let major = line.with_context(|| format!("{} has no U_ICU_VERSION_MAJOR_NUM", header.display()))?;
-    crates::matching("deno_core_icudata", &format!("0.{}", major.trim()))
+    let major = crates::defined(&text, "U_ICU_VERSION_MAJOR_NUM")?;
+    crates::matching("deno_core_icudata", &format!("0.{major}"))
 }
 
 /// Where the programs of one step write.

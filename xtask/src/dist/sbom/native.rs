@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use crate::crates::defined;
 use crate::metadata::Metadata;
 use crate::run::{output, target_folder};
 use crate::static_build::TARGET;
@@ -132,12 +133,6 @@ fn c() -> anyhow::Result<Value> {
 
 fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
-}
-
-/// The value of `#define NAME value`.
-fn defined<'a>(header: &'a str, name: &str) -> anyhow::Result<&'a str> {
-    let values = header.lines().filter_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
-    values.map(str::trim).next().with_context(|| format!("a header of V8 does not define {name}"))
 }
 
 #[cfg(test)]
