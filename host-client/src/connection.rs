@@ -411,9 +411,11 @@ fn start_call(shared: &Arc<Shared>, call: wire::ToolCall) -> Result<(), String> 
             if let Some(answer) =
                 dispatch::dispatch(&shared.host, &shared.grants, &shared.ledger, permit, call, caller).await
             {
-                // Nobody is left to hear it when this fails.
-                let _ = shared.outbound.send(Payload::ToolResult(answer)).await;
-                shared.ledger.sent(&execution);
+                // While the queue is full, the call keeps its place. Nobody is left to hear the answer when this fails.
+                if let Ok(room) = shared.outbound.reserve().await {
+                    shared.ledger.sent(id, &execution);
+                    room.send(Payload::ToolResult(answer));
+                }
             }
         })
     };

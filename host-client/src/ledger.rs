@@ -43,7 +43,8 @@ struct Entry {
     /// Whether the code was sent: before that, nobody can have called anything for it.
     is_started: bool,
     calls: HashMap<CallId, (Fingerprint, CallState)>,
-    in_flight: usize,
+    /// The calls that hold a place, and how each is stopped.
+    in_flight: HashMap<CallId, Option<AbortHandle>>,
     answers: VecDeque<(CallId, usize)>,
     answer_bytes: usize,
     output: Vec<OutputItem>,
@@ -73,7 +74,7 @@ fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
 }
 
 enum CallState {
-    Running(Arc<CallRecord>, Option<AbortHandle>),
+    Running(Arc<CallRecord>),
     Answered(wire::ToolResult),
     /// It was answered, and the answer was too large to keep.
     Forgotten,
@@ -144,7 +145,7 @@ impl Ledger {
             budget,
             is_started: false,
             calls: HashMap::new(),
-            in_flight: 0,
+            in_flight: HashMap::new(),
             answers: VecDeque::new(),
             answer_bytes: 0,
             output: Vec::new(),
@@ -222,11 +223,9 @@ impl Ledger {
     /// Notes how a running call can be stopped.
     pub(crate) fn set_abort(&self, id: CallId, execution: &ExecutionId, abort: AbortHandle) {
         let mut state = self.lock();
-        let call = state.executions.get_mut(execution).and_then(|entry| entry.calls.get_mut(&id));
-        match call {
-            Some((_, CallState::Running(_, slot))) => *slot = Some(abort),
-            Some(_) => {}
-            // The execution ended before the call began in earnest.
+        match state.executions.get_mut(execution).and_then(|entry| entry.in_flight.get_mut(&id)) {
+            Some(slot) => *slot = Some(abort),
+            // It is done, or it was cancelled before it began in earnest.
             None => abort.abort(),
         }
     }
@@ -257,10 +256,11 @@ impl Ledger {
         true
     }
 
-    /// Gives the place of an answered call back: its answer is on its way.
-    pub(crate) fn sent(&self, execution: &ExecutionId) {
+    /// Gives the place of an answered call back, right before its answer goes into the queue: a relay that has the answer may
+    /// call again at once.
+    pub(crate) fn sent(&self, id: CallId, execution: &ExecutionId) {
         if let Some(entry) = self.lock().executions.get_mut(execution) {
-            entry.in_flight = entry.in_flight.saturating_sub(1);
+            entry.in_flight.remove(&id);
         }
     }
 
@@ -268,11 +268,15 @@ impl Ledger {
     pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
-        if let Some((_, call @ CallState::Running(..))) = entry.calls.get_mut(&id) {
-            if let CallState::Running(record, abort) = std::mem::replace(call, CallState::Forgotten) {
-                stop(&record, abort);
-            }
-            entry.in_flight = entry.in_flight.saturating_sub(1);
+        let abort = entry.in_flight.remove(&id).flatten();
+        if let Some((_, call @ CallState::Running(..))) = entry.calls.get_mut(&id)
+            && let CallState::Running(record) = std::mem::replace(call, CallState::Forgotten)
+        {
+            record.stop();
+        }
+        // An answer that waits for room in the queue goes with its task.
+        if let Some(abort) = abort {
+            abort.abort();
         }
     }
 
@@ -322,14 +326,6 @@ impl Ledger {
     }
 }
 
-/// Stops a call: first for everybody who watches, then in fact.
-fn stop(record: &CallRecord, abort: Option<AbortHandle>) {
-    record.stop();
-    if let Some(abort) = abort {
-        abort.abort();
-    }
-}
-
 impl Entry {
     /// Takes a call that was not seen before, within the budget.
     fn admit(
@@ -351,21 +347,25 @@ impl Entry {
         {
             return Err((ErrorCode::UnknownTool, format!("there is no tool {name} for this execution")));
         }
-        if self.calls.len() as u64 >= self.budget.tool_calls || self.in_flight >= self.budget.in_flight {
+        if self.calls.len() as u64 >= self.budget.tool_calls || self.in_flight.len() >= self.budget.in_flight {
             let message = "the execution has used up the tool calls that it was given".to_owned();
             return Err((ErrorCode::ToolCallLimit, message));
         }
         let record = Arc::new(CallRecord::new(id, Arc::clone(&self.context), short(&call.tool)));
-        self.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record), None)));
-        self.in_flight += 1;
+        self.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record))));
+        self.in_flight.insert(id, None);
         Ok(LedgerPermit { call: record })
     }
 
     fn end(self, result: Result<wire::Result, ExecutionError>) {
+        // First for everybody who watches, then in fact.
         for (_, call) in self.calls.into_values() {
-            if let CallState::Running(record, abort) = call {
-                stop(&record, abort);
+            if let CallState::Running(record) = call {
+                record.stop();
             }
+        }
+        for abort in self.in_flight.into_values().flatten() {
+            abort.abort();
         }
         let most = self.budget.result_bytes;
         let result = result.and_then(|result| match result.data.len() as u64 > most {
@@ -395,6 +395,8 @@ impl Entry {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::collections::HashSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -404,7 +406,7 @@ mod tests {
     enum Step {
         Call { id: u64, execution: u64, tool: &'static str },
         Answer { index: usize, bytes: usize },
-        Sent { execution: u64 },
+        Sent { index: usize },
         CancelCall { id: u64, execution: u64 },
         End { execution: u64 },
     }
@@ -416,7 +418,7 @@ mod tests {
                 .prop_map(|(id, execution, tool)| Step::Call { id, execution, tool }),
             3 => (0..8_usize, prop_oneof![Just(1), Just(KEPT_ANSWER_BYTES / 2), Just(KEPT_ANSWER_BYTES + 1)])
                 .prop_map(|(index, bytes)| Step::Answer { index, bytes }),
-            2 => execution.clone().prop_map(|execution| Step::Sent { execution }),
+            2 => (0..8_usize).prop_map(|index| Step::Sent { index }),
             1 => (id, execution.clone()).prop_map(|(id, execution)| Step::CancelCall { id, execution }),
             1 => execution.prop_map(|execution| Step::End { execution }),
         ]
@@ -424,7 +426,7 @@ mod tests {
 
     proptest! {
         /// Whatever happens in whatever order: an id runs once, no execution runs more than it was granted, none after its
-        /// end, and only what ran is answered.
+        /// end, and only what ran is answered. Nor less: a call is refused for its place only while two others hold theirs.
         #[test]
         fn no_order_of_events_gets_more_than_was_granted(steps in prop::collection::vec(step(), 1..80)) {
             let ledger = Ledger::default();
@@ -432,6 +434,8 @@ mod tests {
             let mut ended = HashMap::new();
             let mut ran: HashMap<u64, (u64, &str)> = HashMap::new();
             let mut permits: Vec<LedgerPermit> = Vec::new();
+            let mut answered: Vec<(u64, u64)> = Vec::new();
+            let mut holding: HashSet<(u64, u64)> = HashSet::new();
             for step in steps {
                 match step {
                     Step::Call { id, execution, tool } => {
@@ -442,6 +446,7 @@ mod tests {
                                 prop_assert!(ran.insert(id, (execution, tool)).is_none(), "it runs twice");
                                 let of_this = ran.values().filter(|(of, _)| *of == execution).count();
                                 prop_assert!(of_this <= 3, "more than were granted");
+                                holding.insert((id, execution));
                                 permits.push(permit);
                             }
                             Err(Refused::Answered(answer)) => prop_assert_eq!(answer.id, id.to_string()),
@@ -449,11 +454,14 @@ mod tests {
                             Err(Refused::Violation(_)) => prop_assert!(ran.get(&id) != Some(&(execution, tool))),
                             Err(Refused::Failed(code, _)) => {
                                 prop_assert_eq!(code == ErrorCode::Cancelled, ended.contains_key(&execution));
+                                let ran = ran.values().filter(|(of, _)| *of == execution).count();
+                                let held = holding.iter().filter(|(_, of)| *of == execution).count();
+                                prop_assert!(code != ErrorCode::ToolCallLimit || ran == 3 || held == 2, "less than was granted");
                             }
                         }
                         let state = ledger.lock();
                         for entry in state.executions.values() {
-                            prop_assert!(entry.in_flight <= 2 && entry.calls.len() <= 3);
+                            prop_assert!(entry.in_flight.len() <= 2 && entry.calls.len() <= 3);
                             prop_assert!(entry.answer_bytes <= KEPT_ANSWER_BYTES);
                         }
                     }
@@ -462,11 +470,20 @@ mod tests {
                         let (id, execution) = (permit.call.id.0, permit.call.context.id.as_str().parse::<u64>().unwrap());
                         let wanted = ledger.answer(&permit, &answer(id, vec![b'1'; bytes]));
                         prop_assert!(!wanted || !ended.contains_key(&execution));
+                        answered.push((id, execution));
                         prop_assert!(!ledger.answer(&permit, &answer(id, Vec::new())), "answered once");
                     }
                     Step::Answer { .. } => {}
-                    Step::Sent { execution } => ledger.sent(&ExecutionId::from(execution)),
-                    Step::CancelCall { id, execution } => ledger.cancel_call(CallId(id), &ExecutionId::from(execution)),
+                    Step::Sent { index } if !answered.is_empty() => {
+                        let (id, execution) = answered.swap_remove(index % answered.len());
+                        ledger.sent(CallId(id), &ExecutionId::from(execution));
+                        holding.remove(&(id, execution));
+                    }
+                    Step::Sent { .. } => {}
+                    Step::CancelCall { id, execution } => {
+                        ledger.cancel_call(CallId(id), &ExecutionId::from(execution));
+                        holding.remove(&(id, execution));
+                    }
                     Step::End { execution } => {
                         ledger.end(&ExecutionId::from(execution), Ok(wire::Result::default()));
                         ended.insert(execution, ());
@@ -570,9 +587,10 @@ mod tests {
         );
         assert!(ledger.answer(&first, &answer(1, b"1".to_vec())));
         assert!(matches!(refused(&ledger, 4, &opened.context.id), Refused::Failed(..)), "until its answer is sent");
-        ledger.sent(&opened.context.id);
-        let _third = enter(&ledger, 5, &opened.context.id).ok().unwrap();
+        ledger.sent(CallId(1), &opened.context.id);
+        let third = enter(&ledger, 5, &opened.context.id).ok().unwrap();
         ledger.cancel_call(CallId(5), &opened.context.id);
+        assert!(!ledger.answer(&third, &answer(5, b"1".to_vec())), "it was cancelled");
         assert!(
             matches!(refused(&ledger, 6, &opened.context.id), Refused::Failed(ErrorCode::ToolCallLimit, _)),
             "three in all"
