@@ -85,13 +85,23 @@ impl Container {
         Client::connect(ClientConfig::new(&self.url, self.token()), host).await.unwrap()
     }
 
-    /// The processes in the container, as the engine's machine sees them.
+    /// The relay itself, as the engine's machine sees it.
+    fn relay(&self) -> String {
+        output(docker().args(["inspect", "--format", "{{.State.Pid}}", &self.id]))
+    }
+
+    /// The relay and all that descends from it, zombies too. (`docker top` needs a `ps` beside the engine.)
     fn processes(&self) -> Vec<String> {
-        output(docker().args(["top", &self.id, "-eo", "pid"]))
-            .lines()
-            .skip(1)
-            .map(|pid| pid.trim().to_owned())
-            .collect()
+        let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let all: Vec<_> = names.map(|pid| (status(&pid, "PPid"), pid)).collect();
+        let mut found = vec![self.relay()];
+        let mut next = 0;
+        while let Some(pid) = found.get(next).cloned() {
+            found.extend(all.iter().filter(|(parent, _)| *parent == pid).map(|(_, child)| child.clone()));
+            next += 1;
+        }
+        assert!(found.len() > 1, "the relay has a process that forks the others; is the engine on another machine?");
+        found
     }
 }
 
@@ -228,7 +238,7 @@ fn status(pid: &str, name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_locked_and_the_relay_is_closed_in_a_hardened_container() {
     let container = Container::start(&["--worker-stock", "2"]);
-    let relay = output(docker().args(["inspect", "--format", "{{.State.Pid}}", &container.id]));
+    let relay = container.relay();
     // The engine has a filter of its own; a worker has three more.
     let filters = |pid: &str| status(pid, "Seccomp_filters").parse::<u32>().unwrap_or(0);
     let started = Instant::now();
