@@ -64,7 +64,7 @@ const STEPS: [(&str, &str); 6] = [
     ("source", "getting the source (the crate, and ICU's data)"),
     ("configure", "configuring"),
     ("compiler", "getting the compiler (LLVM; 130 MB; not installed, either)"),
-    ("compile", "compiling (20 to 40 minutes on 2 cores; interrupt it as you like)"),
+    ("compile", "compiling (20 to 30 minutes on 2 cores; interrupt it as you like)"),
     ("pack", "packing the archive"),
 ];
 
