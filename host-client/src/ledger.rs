@@ -268,14 +268,14 @@ impl Ledger {
     pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
-        let abort = entry.in_flight.remove(&id).flatten();
-        if let Some((_, call @ CallState::Running(..))) = entry.calls.get_mut(&id)
-            && let CallState::Running(record) = std::mem::replace(call, CallState::Forgotten)
+        if let Some((_, call)) = entry.calls.get_mut(&id)
+            && let CallState::Running(record) = call
         {
             record.stop();
+            *call = CallState::Forgotten;
         }
         // An answer that waits for room in the queue goes with its task.
-        if let Some(abort) = abort {
+        if let Some(Some(abort)) = entry.in_flight.remove(&id) {
             abort.abort();
         }
     }
@@ -358,7 +358,7 @@ impl Entry {
     }
 
     fn end(self, result: Result<wire::Result, ExecutionError>) {
-        // First for everybody who watches, then in fact.
+        // First for everybody who watches, then in fact. A call that ends its own execution waits for nothing after that.
         for (_, call) in self.calls.into_values() {
             if let CallState::Running(record) = call {
                 record.stop();
