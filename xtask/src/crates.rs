@@ -83,6 +83,13 @@ pub(crate) fn defined<'a>(header: &'a str, name: &str) -> anyhow::Result<&'a str
     values.map(str::trim).next().with_context(|| format!("a header of V8 does not define {name}"))
 }
 
+/// V8's own version in its header `v8-version.h`: four numbers.
+pub(crate) fn v8_version(header: &str) -> anyhow::Result<String> {
+    let numbers = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"];
+    let numbers = numbers.map(|name| defined(header, name));
+    Ok(numbers.into_iter().collect::<anyhow::Result<Vec<_>>>()?.join("."))
+}
+
 /// An empty project of its own with one dependency, so that cargo can be asked about it.
 struct Scratch {
     folder: PathBuf,

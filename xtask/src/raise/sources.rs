@@ -28,7 +28,7 @@ pub(super) fn compare(versions: &Versions, report: &mut Report) -> anyhow::Resul
         "Versions",
         &[
             format!("crate v8: {} -> {}", versions.old, versions.new),
-            format!("V8: {} -> {}", v8_version(&old_header)?, v8_version(&new_header)?),
+            format!("V8: {} -> {}", crates::v8_version(&old_header)?, crates::v8_version(&new_header)?),
             format!("ICU: {old_icu} -> {new_icu}; its data: {}", icu_data(&new_icu)),
         ],
     )?;
@@ -48,13 +48,6 @@ pub(super) fn compare(versions: &Versions, report: &mut Report) -> anyhow::Resul
         .collect();
     let moved = feature_lines(&features(&old_flags), &features(&new_flags));
     report.add("V8's flags", &[ours, moved].concat())
-}
-
-/// V8's own version, in its header.
-fn v8_version(header: &str) -> anyhow::Result<String> {
-    let numbers = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"];
-    let numbers = numbers.map(|name| crates::defined(header, name));
-    Ok(numbers.into_iter().collect::<anyhow::Result<Vec<_>>>()?.join("."))
 }
 
 fn icu_version(header: &str) -> anyhow::Result<String> {
@@ -176,8 +169,8 @@ DEFINE_BOOL(single_threaded, false,
     fn versions_stand_in_headers() {
         let header = "#define V8_MAJOR_VERSION 15\n#define V8_MINOR_VERSION 2\n\
             #define V8_BUILD_NUMBER 124\n#define V8_PATCH_LEVEL 1\n";
-        assert_eq!(v8_version(header).unwrap(), "15.2.124.1");
-        assert!(v8_version("").unwrap_err().to_string().contains("V8_MAJOR_VERSION"));
+        assert_eq!(crates::v8_version(header).unwrap(), "15.2.124.1");
+        assert!(crates::v8_version("").unwrap_err().to_string().contains("V8_MAJOR_VERSION"));
         assert_eq!(
             icu_version("#define U_ICU_VERSION_SHORT \"78\"\n#define U_ICU_VERSION \"78.2\"\n").unwrap(),
             "78.2"

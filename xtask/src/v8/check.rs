@@ -74,12 +74,9 @@ fn judge(program: &Path, expected: &str) -> anyhow::Result<Verdict> {
 pub(crate) fn v8_version(source: &Path) -> anyhow::Result<String> {
     let header = source.join("v8/include/v8-version.h");
     let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
-    let number = |name| crates::defined(&text, name);
-    let [major, minor] = [number("V8_MAJOR_VERSION")?, number("V8_MINOR_VERSION")?];
-    let [build, patch] = [number("V8_BUILD_NUMBER")?, number("V8_PATCH_LEVEL")?];
+    let version = crates::v8_version(&text)?;
     // V8 leaves out a patch level of zero.
-    let patch = if patch == "0" { String::new() } else { format!(".{patch}") };
-    Ok(format!("{major}.{minor}.{build}{patch}-rusty"))
+    Ok(format!("{}-rusty", version.strip_suffix(".0").unwrap_or(&version)))
 }
 
 /// Makes cargo link another archive than before, which it would not notice by itself where only the bytes have changed.

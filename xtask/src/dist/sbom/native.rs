@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
-use crate::crates::defined;
+use crate::crates::{self, defined};
 use crate::metadata::Metadata;
 use crate::run::{output, target_folder};
 use crate::static_build::TARGET;
@@ -67,9 +67,7 @@ fn depend(list: &mut Value, on: &Value, component: &Value) {
 }
 
 fn v8(header: &str, archive_sum: &str) -> anyhow::Result<Value> {
-    let parts = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"];
-    let parts: Vec<_> = parts.into_iter().map(|name| defined(header, name)).collect::<Result<_, _>>()?;
-    let version = parts.join(".");
+    let version = crates::v8_version(header)?;
     Ok(json!({
         "type": "library",
         "bom-ref": format!("pkg:generic/v8@{version}"),
