@@ -79,7 +79,7 @@ fn main() -> anyhow::Result<()> {
     // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler knew where
     // it was then.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    let root = PathBuf::from(package).join("..");
+    let root = PathBuf::from(package).join("../..");
     let typed_in = std::env::current_dir()?;
     std::env::set_current_dir(&root).with_context(|| format!("{} is gone", root.display()))?;
     match Cli::parse().command {

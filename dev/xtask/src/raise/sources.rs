@@ -212,10 +212,10 @@ DEFINE_BOOL(single_threaded, false,
 
     #[test]
     fn the_pinned_version_has_all_that_is_looked_for() {
-        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
         let folder = crates::source("v8", &crates::locked_version(&lock, "v8").unwrap()).unwrap();
         let flags = read(&folder.join("v8/src/flags/flag-definitions.h")).unwrap();
-        let relay = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(RELAY);
+        let relay = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(RELAY);
         let ours = flags_set(&sources(&relay).unwrap().concat());
         assert!(ours.contains(&"jitless".to_owned()), "{ours:?}");
         assert!(ours.iter().all(|flag| definition(flag, &flags).is_some()), "{ours:?}");

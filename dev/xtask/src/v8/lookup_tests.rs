@@ -98,7 +98,7 @@ impl Places {
 }
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn write_archive(folder: &Path, content: &str, version: &str) {

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_list_is_read_from_the_relays_source() {
         let filter =
-            std::fs::read_to_string(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(FILTER)).unwrap();
+            std::fs::read_to_string(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(FILTER)).unwrap();
         let listed = listed(&filter);
         // Allowed, allowed on several lines, allowed with compilation, refused; and neither what is for locking.
         for call in ["read", "futex", "pkey_mprotect", "openat"] {

@@ -1,4 +1,4 @@
-//! The MCP servers: real ones of npm and PyPI, pinned by the files in `study/servers`, installed once and started.
+//! The MCP servers: real ones of npm and PyPI, pinned by the files in `dev/study/servers`, installed once and started.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

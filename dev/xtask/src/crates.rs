@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_source_is_that_of_the_version() {
-        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
         let version = locked_version(&lock, "v8").unwrap();
         let folder = source("v8", &version).unwrap();
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();

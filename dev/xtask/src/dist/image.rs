@@ -37,7 +37,7 @@ pub(super) fn write(engine: &Engine, release: &Path, layer: &Path, source: &Sour
     // The layer is written here, as the Dockerfile has it: a second one would be missing.
     let layers = image["RootFS"]["Layers"].as_array().map_or(0, Vec::len);
     if layers != 1 {
-        bail!("the image has {layers} layers, and xtask/src/dist/image.rs knows of one, with the relay in it");
+        bail!("the image has {layers} layers, and dev/xtask/src/dist/image.rs knows of one, with the relay in it");
     }
     write_layer(&release.join(RELAY.name), layer, source)?;
     let config = config(&image, &sha256(layer)?, source);

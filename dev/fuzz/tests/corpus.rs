@@ -1,4 +1,4 @@
-//! Replays the corpus of every target and mutates it for a while. An input that fails is left in `fuzz/artifacts`.
+//! Replays the corpus of every target and mutates it for a while. An input that fails is left in `dev/fuzz/artifacts`.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

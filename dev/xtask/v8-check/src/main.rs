@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 // What the relay does before it forks, to the letter.
-#[path = "../../../sandbox-relay/src/sandbox/pages.rs"]
+#[path = "../../../../sandbox-relay/src/sandbox/pages.rs"]
 mod pages;
 
 /// Needs a snapshot that was made well, promises, JSON, and ICU's data in a foreign language and zone.
