@@ -2,6 +2,7 @@
 #![cfg(feature = "rig")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[path = "suite/support.rs"]
 mod support;
 
 use std::time::Duration;

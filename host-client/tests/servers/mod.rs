@@ -1,6 +1,6 @@
 //! Real MCP servers and clients for tests, pinned by the files in this folder and installed once, on demand, into the target
 //! folder.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -24,7 +24,9 @@ pub(crate) fn program(name: &str) -> PathBuf {
 fn installed() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host-client/tests/servers");
+        // The packages whose tests use them lie at different depths.
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|it| it.join("host-client/tests/servers"));
+        let source = sources.into_iter().find(|it| it.is_dir()).expect("the folder of this file");
         // Each set of pins has its folder, so that working copies with different ones can share a target folder.
         let mut pins = DefaultHasher::new();
         PINS.iter().for_each(|name| fs::read(source.join(name)).unwrap().hash(&mut pins));

@@ -1,6 +1,6 @@
 //! The relay's end against RFC 6455's own rules, byte by byte, and whatever their bytes are cut into.
 
-#[path = "../../../host-client/tests/rfc6455/rules.rs"]
+#[path = "../../../host-client/tests/suite/rfc6455/rules.rs"]
 mod rules;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
