@@ -21,13 +21,13 @@ use crate::call::{ExecutionContext, IntrospectionState};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
-use crate::outcome::Warning;
 use crate::random::new_trace;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
 use crate::session::Session;
 use crate::session::connection;
 
+pub use crate::outcome::{Usage, Warning};
 pub use crate::session::config::ClientConfig;
 pub use execution::Execution;
 pub use lazy::LazyClient;

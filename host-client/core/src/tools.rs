@@ -25,10 +25,12 @@ use crate::tool::{CallContext, CallFuture, Effect, ManifestChange, Registered, R
 #[derive(Clone, Default)]
 pub struct Tools {
     registry: Registry,
-    /// The tools made ready for searching, and the version of the registry that they were made of.
-    catalogue: Arc<Mutex<Option<(u64, Arc<Catalogue>)>>>,
+    catalogue: Arc<Mutex<Option<Latest>>>,
     declarations: Declarations,
 }
+
+/// The tools made ready for searching, and the version of the registry that they were made of.
+type Latest = (u64, Arc<Catalogue>);
 
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,6 +115,12 @@ impl Tools {
     /// Returns the description of one tool by its full name; `None`: there is no such tool.
     pub fn spec(&self, name: &str) -> Option<ToolSpec> {
         self.registry.by_name().get(name).map(|registered| registered.spec.clone())
+    }
+
+    /// Returns a tool itself by its full name; `None`: there is no such tool. Calling it passes no policy, schema, approval or
+    /// audit: this is for wrappers and tests.
+    pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.registry.by_name().get(name).map(|registered| Arc::clone(&registered.tool))
     }
 
     /// Returns the servers, each with its origin.

@@ -137,7 +137,7 @@ impl From<Result<Outcome, ExecutionError>> for Seen {
 }
 
 /// Where it ran, and what came of it.
-async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
+async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Route, Seen) {
     let mut execution = fixture.client.execute(request).await.unwrap();
     let mut events = execution.events().unwrap();
     let outcome = within(execution).await.map_err(|error| match error {
@@ -154,7 +154,7 @@ async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
 }
 
 /// Runs it both ways, compares, and gives where it would run and what comes of it.
-async fn both(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
+async fn both(fixture: &Fixture, request: ExecuteRequest) -> (Route, Seen) {
     let code = request.code.clone();
     let (path, short) = run(fixture, request.clone()).await;
     let (in_sandbox, long) = run(fixture, request.always_in_sandbox()).await;

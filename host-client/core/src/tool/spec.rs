@@ -70,10 +70,12 @@ impl ToolSpec {
 
 /// Where a call comes from, and how long there is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CallContext {
     /// The execution whose code calls.
     pub execution: ExecutionId,
-    /// The call's id in its session.
+    /// The call's id, unique in its session. A relay counts its calls up from 1; those that the host makes itself are numbered
+    /// from 2^52.
     pub call: u64,
     /// The tool's full name.
     pub tool: ToolName,
@@ -81,6 +83,13 @@ pub struct CallContext {
     pub deadline: Instant,
     /// The span of this call, for what it asks of others.
     pub trace: TraceContext,
+}
+
+impl CallContext {
+    /// Makes the context of a call that no execution makes, such as a test of a tool: id 1, no trace, given up after `time`.
+    pub fn by_hand(tool: ToolName, time: Duration) -> Self {
+        Self { execution: 1.into(), call: 1, tool, deadline: Instant::now() + time, trace: TraceContext::NONE }
+    }
 }
 
 /// What a call gives: UTF-8 JSON, or why it failed. The future is dropped when the call is cancelled or takes too long.
@@ -137,7 +146,8 @@ impl ToolError {
         self.code
     }
 
-    pub(crate) fn into_parts(self) -> (ErrorCode, String) {
+    /// Returns the code and the message.
+    pub fn into_parts(self) -> (ErrorCode, String) {
         (self.code, self.message)
     }
 }

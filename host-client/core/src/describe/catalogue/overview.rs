@@ -123,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::tool::ToolSpec;
+    use crate::tools::Tools;
 
     fn tools(servers: &[(&str, usize)]) -> Tools {
         let tools = Tools::new();

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{CommandSet, CommandTool};
-use host_client_core::tool::{CallContext, ToolError};
-use host_client_core::tool::{Effect, Mode};
+use host_client_core::tool::validate::Schema;
+use host_client_core::tool::{CallContext, Effect, Mode, ToolError};
 use host_client_core::tools::{Mount, Tools};
-use relay_proto::TraceContext;
 
 /// `/bin/sh` as the program: the script is the template's, the values are the code's.
 fn shell(folder: &Path, schema: Value, template: &[&str]) -> (Tools, Mount) {
@@ -25,16 +24,11 @@ fn mount(set: CommandSet) -> (Tools, Mount) {
 }
 
 async fn call(tools: &Tools, arguments: Value, time: Duration) -> Result<Value, ToolError> {
-    let registered = tools.callable().into_iter().next().unwrap();
-    let arguments = registered.arguments.check(arguments).map_err(ToolError::new)?;
-    let context = CallContext {
-        execution: 1.into(),
-        call: 1,
-        tool: registered.name.clone(),
-        deadline: tokio::time::Instant::now() + time,
-        trace: TraceContext::NONE,
-    };
-    let result = registered.tool.call(arguments.into_inner(), context).await?;
+    let spec = tools.specs().remove(0);
+    let schema = Schema::compile(&spec.input_schema).unwrap();
+    let arguments = schema.check(arguments).map_err(ToolError::new)?.into_inner();
+    let context = CallContext::by_hand(spec.name.clone().try_into().unwrap(), time);
+    let result = tools.tool(&spec.name).unwrap().call(arguments, context).await?;
     Ok(serde_json::from_slice(&result).unwrap())
 }
 

@@ -12,18 +12,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::WorkspaceSet;
+use host_client_core::tool::validate::Schema;
 use host_client_core::tool::{CallContext, ToolError};
 use host_client_core::tools::{Mount, Tools};
-use relay_proto::TraceContext;
 
 pub(super) fn context(tool: &str) -> CallContext {
-    CallContext {
-        execution: 1.into(),
-        call: 1,
-        tool: tool.to_owned().try_into().unwrap(),
-        deadline: tokio::time::Instant::now() + Duration::from_secs(60),
-        trace: TraceContext::NONE,
-    }
+    CallContext::by_hand(tool.to_owned().try_into().unwrap(), Duration::from_secs(60))
 }
 
 /// A folder with a workspace on it.
@@ -62,10 +56,10 @@ impl Workspace {
     }
 
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
-        let registered = self.tools.get(&format!("fs.{tool}")).unwrap();
-        let arguments = registered.arguments.check(arguments).map_err(ToolError::new)?;
-        let context = context(registered.name.as_str());
-        let result = registered.tool.call(arguments.into_inner(), context).await?;
+        let spec = self.tools.spec(&format!("fs.{tool}")).unwrap();
+        let schema = Schema::compile(&spec.input_schema).unwrap();
+        let arguments = schema.check(arguments).map_err(ToolError::new)?.into_inner();
+        let result = self.tools.tool(&spec.name).unwrap().call(arguments, context(&spec.name)).await?;
         Ok(serde_json::from_slice(&result).unwrap())
     }
 
