@@ -1,5 +1,5 @@
-//! Blocks of JSON and TOML are read by those that read them: the library, the relay, cargo. Blocks of JavaScript and
-//! TypeScript are parsed as code is.
+//! Gives blocks of JSON and TOML to their real readers: the library, the relay, cargo. Parses blocks of JavaScript and
+//! TypeScript as the relay does.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::programs::program;
 
 const SECRET: &str = "a secret of the tests of the pages, which is long enough";
 
-/// What blocks there may be. Those of `text` show what programs print.
+/// Lists the languages of blocks. Blocks of `text` show output of programs.
 const LANGUAGES: [&str; 8] = ["js", "json", "py", "rust", "sh", "text", "toml", "ts"];
 
-/// The blocks of a language, with where they stand.
+/// Finds the blocks of some languages, with file and line.
 fn blocks(languages: &[&str]) -> Vec<(String, Block)> {
     let of = |page: crate::pages::Page| {
         let name = page.name;
@@ -71,7 +71,7 @@ async fn json_is_read_by_its_reader() {
     }
 }
 
-/// A file of MCP servers. The variables that it names count as set.
+/// Reads a file of MCP servers, as if the variables that it names were set.
 fn mcp_servers(place: &str, text: &str) {
     let mut set = text.to_owned();
     while let Some((before, (name, after))) =
@@ -87,7 +87,7 @@ fn mcp_servers(place: &str, text: &str) {
     }
 }
 
-/// Claims of a token: a relay takes them, and gives the session what they say.
+/// Connects with a token of these claims, and compares the session with them.
 async fn claims(place: &str, claims: &Value) {
     let relay =
         LocalRelay::start_with(program("sandbox-relay"), &["--one-time-tokens"], &[("RELAY_JWT_SECRET", SECRET)]);
@@ -118,7 +118,7 @@ async fn claims(place: &str, claims: &Value) {
     assert!(connect(claims).await.is_err(), "{place}: it was good twice");
 }
 
-/// A call as JSON: the sandbox is not asked.
+/// Runs a call that is written as JSON, which no worker must see.
 async fn call(place: &str, text: &str, value: &Value) {
     let relay = LocalRelay::start_with(program("sandbox-relay"), &[], &[]).await.unwrap();
     let tools = Tools::new();
@@ -151,7 +151,7 @@ fn toml_is_read_by_its_reader() {
     assert!(kinds.iter().all(|kind| *kind > 0), "{kinds:?}");
 }
 
-/// A package beside a clone of this repository: cargo resolves it, with the versions that are locked here.
+/// Has cargo resolve a package beside a clone of this repository, with the versions that are locked here.
 fn package(place: &str, manifest: &str) {
     let folder = tempfile::tempdir().unwrap();
     let package = folder.path().join("package");
@@ -168,7 +168,7 @@ fn package(place: &str, manifest: &str) {
     assert!(names.contains(&Some("host-client")), "{place}: {names:?}");
 }
 
-/// Settings of the relay, with files where they say that some are.
+/// Starts a relay with these settings and with the files that they name.
 fn settings(place: &str, text: &str) {
     let folder = tempfile::tempdir().unwrap();
     let moved = text.replace("\"/run/", &format!("\"{}/run/", folder.path().display()));
@@ -191,7 +191,7 @@ fn certificate(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// Starts a relay with these settings, and stops it when it is ready.
+/// Starts a relay with these arguments and stops it once it listens.
 fn starts(place: &str, arguments: &[&str]) {
     let mut command = Command::new(program("sandbox-relay"));
     command.arg("serve").args(arguments).args(["--listen", "127.0.0.1:0", "--exit-with-stdin"]);

@@ -1,11 +1,11 @@
-//! Links: files and anchors of this repository are there; addresses of the web are only looked at for their form.
+//! Checks links: files and anchors of this repository exist; of addresses on the web only the form is checked.
 
 use std::fs;
 use std::path::Path;
 
 use crate::pages::{Page, page, pages, root};
 
-/// The pages whose blocks are not tried, but whose links are.
+/// Lists the pages whose links are checked and whose blocks are not tried.
 const OTHERS: [&str; 4] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
 
 #[test]
@@ -40,15 +40,18 @@ fn every_page_is_reached_from_the_index_and_every_section_from_the_list_at_its_t
 
 #[test]
 fn wrong_links_are_found() {
-    let text = "# Here\n[a](none.md) [b](README.md#none) [c](#none) [d](http://example.com) [e](https://) [f](dev/none)\n\
+    let text = "# Here\n[a](none.md) [b](README.md#none) [c](#none) [d](http://example.com) [e](https://) \
+                [f](dev/none)\n\
                 [g](README.md) [h](#here) [i](https://example.com/x) [j](dev/docs)";
     let page = Page::parse("README.md", text.to_owned());
     let verdicts: Vec<bool> = page.links.iter().map(|link| check(&page, &link.target, &[]).is_ok()).collect();
     assert_eq!(verdicts, [[false; 6].as_slice(), &[true; 4]].concat());
 }
 
+/// Checks one link.
+///
 /// # Errors
-/// Why the link leads nowhere.
+/// The link leads nowhere; the text says why.
 fn check(page: &Page, target: &str, all: &[Page]) -> Result<(), String> {
     if target.contains(':') {
         let address = url::Url::parse(target).map_err(|error| error.to_string())?;
@@ -72,7 +75,7 @@ fn check(page: &Page, target: &str, all: &[Page]) -> Result<(), String> {
     target.anchors.iter().any(|it| it == anchor).then_some(()).ok_or_else(|| format!("{path} has no such section"))
 }
 
-/// A path without `..`, from the root.
+/// Makes a path from the root without `..`.
 ///
 /// # Errors
 /// It leads out of the repository.

@@ -1,4 +1,4 @@
-//! The pages, and what the tests look at in them: blocks, links, headings, tables.
+//! Reads the pages: their blocks, links, headings and tables.
 
 use std::fs;
 use std::ops::Range;
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-/// A page of Markdown.
+/// Holds a page of Markdown.
 pub(crate) struct Page {
     /// From the root of the repository, such as `docs/code.md`.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<Link>,
-    /// What `#…` may follow the page's name, as GitHub makes it of headings.
+    /// The anchors of the headings, as GitHub makes them.
     pub(crate) anchors: Vec<String>,
     pub(crate) tables: Vec<Table>,
 }
 
-/// A fenced block.
+/// Holds a block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// What stands behind the fence, such as `rust,no_run`; empty where nothing does.
+    /// The text behind the fence, such as `rust,no_run`; empty without one.
     pub(crate) info: String,
     pub(crate) text: String,
     /// From 1.
@@ -41,25 +41,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Whether its first columns have these headers.
+    /// Tells whether its first columns have these headers.
     pub(crate) fn has_columns(&self, header: &[&str]) -> bool {
         self.header.len() >= header.len() && self.header.iter().zip(header).all(|(own, other)| own == other)
     }
 }
 
 impl Block {
-    /// The language: what stands behind the fence up to the first comma.
+    /// Returns the language: the text behind the fence up to the first comma.
     pub(crate) fn language(&self) -> &str {
         self.info.split(',').next().unwrap_or_default()
     }
 }
 
-/// The root of the repository.
+/// Finds the root of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// README and docs: the pages whose blocks are tried.
+/// Reads README and docs: the pages whose blocks are tried.
 pub(crate) fn pages() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned()];
     for entry in fs::read_dir(root().join("docs")).unwrap() {
@@ -73,7 +73,7 @@ pub(crate) fn pages() -> Vec<Page> {
     names.iter().map(|name| Page::read(name)).collect()
 }
 
-/// One of these pages.
+/// Reads one page, by its path from the root.
 pub(crate) fn page(name: &str) -> Page {
     Page::read(name)
 }
@@ -131,7 +131,7 @@ impl Page {
         page
     }
 
-    /// The table whose first columns have these headers.
+    /// Finds the one table whose first columns have these headers.
     pub(crate) fn table(&self, header: &[&str]) -> &Table {
         let mut found = self.tables.iter().filter(|table| table.has_columns(header));
         let table = found.next().unwrap_or_else(|| panic!("{} has no table with the columns {header:?}", self.name));
@@ -140,7 +140,7 @@ impl Page {
     }
 }
 
-/// What GitHub makes of a heading.
+/// Makes the anchor of a heading as GitHub does.
 fn slug(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept.chars().filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'));
@@ -149,7 +149,8 @@ fn slug(heading: &str) -> String {
 
 #[test]
 fn a_page_is_read_with_all_that_is_looked_at() {
-    let text = "# A `b`: c_d\n\n[x](y.md#z)\n\n```sh\nls # x\n```\n\n## Twice\n\n## Twice\n\n| `k` | v |\n|---|---|\n| `a|b` | c |\n";
+    let text = "# A `b`: c_d\n\n[x](y.md#z)\n\n```sh\nls # x\n```\n\n## Twice\n\n## Twice\n\n\
+                | `k` | v |\n|---|---|\n| `a|b` | c |\n";
     let page = Page::parse("x.md", text.to_owned());
     assert_eq!(page.anchors, ["a-b-c_d", "twice", "twice-1"]);
     assert_eq!((page.links[0].target.as_str(), page.links[0].line), ("y.md#z", 3));

@@ -1,14 +1,14 @@
-//! The programs that the pages are about, as cargo built them beside these tests.
+//! Runs the programs that the pages are about, as cargo built them beside these tests.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The folder that cargo puts programs in: these tests lie one folder deeper.
+/// Finds the folder of the built programs: these tests lie one folder deeper.
 pub(crate) fn folder() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A program by its name.
+/// Finds a program by its name.
 ///
 /// # Panics
 /// It was not built.
@@ -22,7 +22,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     path
 }
 
-/// What a program prints on its standard output.
+/// Runs a program and returns its standard output.
 ///
 /// # Panics
 /// It fails.
@@ -34,7 +34,7 @@ pub(crate) fn printed(name: &str, arguments: &[&str]) -> String {
     out
 }
 
-/// A flag as `--help` shows it.
+/// Holds a flag as `--help` shows it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Flag {
     /// Without the dashes.
@@ -43,7 +43,7 @@ pub(crate) struct Flag {
     pub(crate) default: Option<String>,
 }
 
-/// The flags of a command, but `help` and `version`.
+/// Reads the flags of a command, without `help` and `version`.
 pub(crate) fn flags(name: &str, command: &[&str]) -> Vec<Flag> {
     let flags = read_flags(&printed(name, &[command, &["--help"]].concat()));
     assert!(!flags.is_empty(), "{name} {command:?} --help shows no flag");
@@ -75,7 +75,8 @@ fn read_flags(help: &str) -> Vec<Flag> {
 
 #[test]
 fn flags_are_read_with_their_variables_and_defaults() {
-    let help = "Options:\n      --a-b <X>  Words [default: 8] [env: A_B=]\n      --dev\n          More [default: the cores]\n\n  -h, --help  Print\n";
+    let help = "Options:\n      --a-b <X>  Words [default: 8] [env: A_B=]\n      --dev\n          More [default: the cores]\n\n\
+                \u{20} -h, --help  Print\n";
     let flag = |name: &str, variable: Option<&str>, default: Option<&str>| Flag {
         name: name.into(),
         variable: variable.map(Into::into),

@@ -1,8 +1,8 @@
-//! Blocks of shell run: those of a page one after the other, in a folder with the files that they name.
+//! Runs the blocks of shell: those of a page one after the other, in a folder with the files that they name.
 //!
-//! What CI runs as a whole anyway, or what needs a Docker engine or a release, is not run here: [`ELSEWHERE`] says why, and
-//! what is looked at instead. Servers are started, waited for until they say that they listen, and stopped at the end; the
-//! ports that the pages name become free ones.
+//! Commands that CI runs as a whole anyway, or that need a Docker engine or a release, are not run here: [`ELSEWHERE`] has
+//! the reason for each, and `elsewhere` checks them in another way. Servers are started, waited for until they say that
+//! they listen, and stopped at the end; the ports that the pages name are replaced by free ones.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::pages::{Page, pages, root};
 use crate::programs::{folder, printed};
 
-/// Commands that are not run here, by how they begin, and why.
+/// Lists the commands that are not run here by how they begin, with the reason.
 const ELSEWHERE: [(&str, &str); 7] = [
     (
         "cargo xtask",
@@ -27,33 +27,36 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("sha256sum --check SHA256SUMS", "needs a release; `cargo xtask dist` writes that file"),
 ];
 
-/// What may be run here.
+/// Lists the programs that are run here, beside `unset`.
 const PROGRAMS: [&str; 7] = ["curl", "echo", "export", "openssl", "python3", "relay-host", "sandbox-relay"];
 
-/// What pages say that their commands print.
+/// Lists lines that commands of a page must print, because the page says so.
 const SAID: [(&str, &str); 3] = [
     ("docs/another-language.md", "\n42\n"),
     ("docs/running-the-relay.md", "{\"output\":\"HELLO\"}\n"),
     ("docs/tokens-and-tls.md", "\n42\n"),
 ];
 
-/// How long the commands of one page may take, in seconds.
+/// Limits the time of all commands of one page, in seconds.
 const PATIENCE: &str = "120";
 
-/// How a command is tried.
+/// Says how a command is tried.
 #[derive(Debug, PartialEq)]
 enum Class {
-    /// Not here; the place in [`ELSEWHERE`].
+    /// It is not run here; holds the index in [`ELSEWHERE`].
     Elsewhere(usize),
-    /// By a client that speaks MCP with it.
+    /// A client speaks MCP with it on standard input and output.
     Mcp,
-    /// By waiting until it says that it listens; the port that the page names.
+    /// It is started and waited for until it listens; holds the port that the page names.
     Server(String),
+    /// It is run to its end.
     Plain,
 }
 
+/// Finds the class of a command.
+///
 /// # Errors
-/// The command is of no class.
+/// A program in it is in no table, or its commands are joined by more than a pipe.
 fn class(command: &str) -> Result<Class, String> {
     if let Some(at) = ELSEWHERE.iter().position(|(start, _)| command.starts_with(start)) {
         return Ok(Class::Elsewhere(at));
@@ -75,10 +78,10 @@ fn class(command: &str) -> Result<Class, String> {
     })
 }
 
-/// The commands of a pipe, and those within `$(…)`.
+/// Splits a command into those of a pipe and those within `$(…)`.
 ///
 /// # Errors
-/// A quote is open at its end, or commands are joined in another way than by a pipe.
+/// A quote is not closed, or commands are joined in another way than by a pipe.
 fn stages(command: &str) -> Result<Vec<String>, String> {
     let (mut stages, mut quote) = (vec![String::new()], None);
     for character in command.replace("$(", "|").chars() {
@@ -100,7 +103,7 @@ fn stages(command: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// The ports of loopback that a command names.
+/// Finds the ports of loopback that a command names.
 fn ports(command: &str) -> Vec<String> {
     let hosts = ["127.0.0.1:", "localhost:"];
     let after = hosts.into_iter().flat_map(|host| command.split(host).skip(1));
@@ -108,7 +111,7 @@ fn ports(command: &str) -> Vec<String> {
     found.filter(|port| port.len() >= 4).collect()
 }
 
-/// The commands of a block: lines, those that end with a backslash joined, without comments.
+/// Splits a block into commands: lines without comments; lines that end with a backslash are joined.
 fn commands(block: &str) -> Vec<String> {
     let joined = block.replace("\\\n", " ");
     let without_comment = |line: &str| {
@@ -128,7 +131,7 @@ fn commands(block: &str) -> Vec<String> {
     joined.lines().map(without_comment).filter(|line| !line.is_empty()).collect()
 }
 
-/// The blocks of a page as one script.
+/// Makes one script of the blocks of a page.
 fn script(page: &Page) -> String {
     let mut script = "set -euo pipefail\nservers=\ntrap 'kill $servers 2>/dev/null || :' EXIT\n".to_owned();
     for block in page.blocks.iter().filter(|block| block.language() == "sh") {
@@ -141,7 +144,7 @@ fn script(page: &Page) -> String {
                 Class::Mcp => writeln!(script, "python3 mcp_client.py {command}").unwrap(),
                 Class::Server(port) => {
                     let own = format!(":{port}");
-                    // Without a word on where, it listens where the variable says.
+                    // The variable counts where the command has no `--listen`.
                     let command = format!("RELAY_LISTEN=127.0.0.1:0 exec {}", command.replace(&own, ":0"));
                     writeln!(
                         script,
@@ -171,7 +174,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// What can be said of a command that is not run.
+/// Checks a command that is not run, as far as that is possible without running it.
 fn elsewhere(at: usize, command: &str, place: &str) {
     match ELSEWHERE[at].0 {
         "cargo xtask" => {
@@ -184,7 +187,7 @@ fn elsewhere(at: usize, command: &str, place: &str) {
                     "demo" => "quickstart",
                     _ => "relay-study",
                 };
-                // What a program takes that the command hands its arguments to.
+                // The command may hand its arguments on to that program.
                 let takes = |help: &str| help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n"));
                 assert!(takes(&help) || takes(&printed(program, &["--help"])), "{place}: there is no {flag}");
             }
@@ -222,7 +225,7 @@ fn printed_by_xtask(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A folder with all files that commands name.
+/// Makes a folder with all files that commands name.
 fn fixtures(page: &Page) -> tempfile::TempDir {
     let temporary = tempfile::tempdir().unwrap();
     let path = |name: &str| temporary.path().join(name);
@@ -242,7 +245,7 @@ fn fixtures(page: &Page) -> tempfile::TempDir {
     temporary
 }
 
-/// Runs the blocks of a page, and gives what they print on their standard output.
+/// Runs the blocks of a page and returns their standard output.
 fn run(page: &Page) -> String {
     let folder = fixtures(page);
     let file = folder.path().join("page.sh");
@@ -257,7 +260,7 @@ fn run(page: &Page) -> String {
     out
 }
 
-/// The programs of this build, before all others.
+/// Puts the programs of this build before all others.
 fn path() -> String {
     let before = std::env::var("PATH").unwrap();
     let paths: Vec<PathBuf> = std::iter::once(folder()).chain(std::env::split_paths(&before)).collect();

@@ -1,4 +1,4 @@
-//! Tables say what the code and the programs say: codes, limits, settings, flags, caps, figures.
+//! Compares tables with the code and the programs: codes, limits, settings, flags, caps, figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use relay_proto::{ErrorCode, LimitName, frame};
 use crate::pages::{Page, page};
 use crate::programs::{flags, program};
 
-/// The most lines of the README.
+/// Limits the length of the README, in lines.
 const README_LINES: usize = 220;
 
-/// The first cells of all rows of the tables that have these columns.
+/// Returns the first cells of all rows of the tables that have these columns.
 fn first_cells<'a>(page: &'a Page, header: &[&str]) -> Vec<&'a str> {
     let tables = page.tables.iter().filter(|table| table.has_columns(header));
     tables.flat_map(|table| table.rows.iter().map(|row| row[0].as_str())).collect()
@@ -49,7 +49,7 @@ fn every_error_code_and_every_warning_has_its_line() {
     }
 }
 
-/// `64 MiB`, `120,000` or `10 MiB + 4 KiB` as a number.
+/// Reads `64 MiB`, `120,000` or `10 MiB + 4 KiB` as a number.
 fn number(text: &str) -> u64 {
     let one = |text: &str| {
         let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
@@ -149,7 +149,7 @@ fn every_setting_of_the_relay_is_described_as_its_help_says() {
     }
 }
 
-/// The names in an error such as ``unknown field: found `x`, expected one of `a`, `b` ``.
+/// Finds the names in an error such as ``unknown field: found `x`, expected one of `a`, `b` ``.
 fn expected_names(error: &str) -> BTreeSet<String> {
     let expected = error.split_once("expected ").unwrap_or_else(|| panic!("{error}")).1;
     let is_name = |text: &&str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
