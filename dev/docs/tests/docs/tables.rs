@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use host_client::{Client, LocalRelay, Policy, Tools};
 use relay_proto::code::warning;
 use relay_proto::{ErrorCode, LimitName, frame};
 
-use crate::pages::{Page, page};
+use crate::pages::{Page, page, root};
 use crate::programs::{flags, program};
 
 /// Limits the length of the README, in lines.
@@ -76,7 +77,7 @@ fn every_limit_has_its_default_and_maximum() {
 
 #[test]
 fn every_cap_of_the_wire_is_the_one_that_holds() {
-    let proto = fs::read_to_string(crate::pages::root().join("proto/relay.proto")).unwrap();
+    let proto = fs::read_to_string(root().join("proto/relay.proto")).unwrap();
     let payloads = proto.split("oneof payload {").nth(1).unwrap().split('}').next().unwrap();
     // `ToolCall tool_call = 1;      // relay to host`
     let fields: BTreeMap<&str, u32> = payloads
@@ -217,6 +218,59 @@ fn every_flag_of_token_is_described() {
     let expected = flags.iter().filter(|flag| !of_serve.contains(&flag.name) || flag.name == "jit");
     let expected: Vec<_> = expected.map(|flag| format!("--{}", flag.name)).collect();
     assert_eq!(own, expected.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn every_feature_of_the_library_is_described() {
+    let manifest = fs::read_to_string(root().join("host-client/Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+    let features = manifest["features"].as_table().unwrap();
+    let defaults = features["default"].as_array().unwrap();
+    let page = page("docs/rust.md");
+    let described: BTreeMap<&str, &str> =
+        page.table(&["feature", "default"]).rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+    // The others are for tests of this repository, and for the program.
+    let own = ["default", "cli", "fuzzing", "bench"];
+    for feature in features.keys().filter(|name| !own.contains(&name.as_str())) {
+        let default = if defaults.iter().any(|it| it.as_str() == Some(feature)) { "on" } else { "off" };
+        assert_eq!(described.get(feature.as_str()), Some(&default), "{feature}");
+    }
+}
+
+/// Messages that other programs write.
+const FOREIGN: [&str; 2] = ["invalid peer certificate", "linker cc not found"];
+
+#[test]
+fn every_message_that_is_explained_is_one_that_is_written() {
+    let mut sources = String::new();
+    for folder in ["host-client", "proto/src", "sandbox-relay/src"] {
+        read_sources(&root().join(folder), &mut sources);
+    }
+    let page = page("docs/troubleshooting.md");
+    // Rows that begin with a message, as it is written between backticks.
+    let messages = page.text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(text, _)| text);
+    let messages: Vec<_> = messages.filter(|text| text.contains(' ') && !text.contains("sandbox-relay ")).collect();
+    assert!(messages.len() > 10, "{messages:?}");
+    for message in messages.iter().filter(|message| !FOREIGN.contains(message)) {
+        for part in message.split('…').map(str::trim).filter(|part| part.len() > 1) {
+            assert!(sources.contains(part), "{message:?}: nothing says {part:?}");
+        }
+    }
+}
+
+/// Reads all Rust below a folder, with each text that goes on in the next line in one line.
+fn read_sources(folder: &Path, sources: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, sources);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let mut parts = text.split("\\\n");
+            sources.push_str(parts.next().unwrap());
+            parts.for_each(|part| sources.push_str(part.trim_start()));
+        }
+    }
 }
 
 #[tokio::test]
