@@ -5,6 +5,7 @@ mod bindings;
 mod completions;
 mod contract;
 mod eval;
+mod generated;
 mod globals;
 mod pipeline;
 mod processes;
