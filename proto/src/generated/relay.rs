@@ -142,8 +142,8 @@ pub struct Execute {
     /// W3C trace context, version 00. Any other text counts as none.
     #[prost(string, tag = "20")]
     pub traceparent: ::prost::alloc::string::String,
-    /// With the feature `repeatable`: seed of `Math.random`; by default a fresh one. With `seed` and `now_ms`, the same code
-    /// with the same tool results has the same outcome.
+    /// With the feature `repeatable`: seed of `Math.random`; by default a fresh one. With `seed` and `now_ms`, the same
+    /// code with the same tool results has the same outcome.
     #[prost(fixed64, optional, tag = "21")]
     pub seed: ::core::option::Option<u64>,
     /// With the feature `repeatable`: time at which the code's clock stands, in ms since 1970; by default the clock runs.
@@ -297,7 +297,8 @@ pub struct Renew {
     #[prost(string, tag = "1")]
     pub token: ::prost::alloc::string::String,
 }
-/// Answers renew. Without an error, the new token's grant holds for executions from now on; with one, nothing has changed.
+/// Answers renew. Without an error, the new token's grant holds for executions from now on; with one, nothing has
+/// changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Renewed {
     /// Time until the new token expires, in milliseconds.
@@ -329,9 +330,9 @@ pub struct ToolsChanged {
     #[prost(message, repeated, tag = "1")]
     pub tools: ::prost::alloc::vec::Vec<Tool>,
 }
-/// Tells the state of an open tool call. While the call waits for a person, the clock of the call and the wall clock of its
-/// execution stand still. One approval may take approval_ms; then the call fails with APPROVAL_TIMEOUT. All waiting of one
-/// execution may take four times as long; then the clocks go on.
+/// Tells the state of an open tool call. While the call waits for a person, the clock of the call and the wall clock of
+/// its execution stand still. One approval may take approval_ms; then the call fails with APPROVAL_TIMEOUT. All waiting
+/// of one execution may take four times as long; then the clocks go on.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CallState {
     /// Execution that made the call.
