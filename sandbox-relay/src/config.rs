@@ -165,7 +165,8 @@ pub struct ServeArgs {
     #[arg(long, env = "RELAY_HEARTBEAT_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
-    /// After how long without a message and without an execution a connection is closed, in ms; 0 is never [default: 3600000]
+    /// After how long without a message and without an execution a connection is closed, in ms; 0 is never [default:
+    /// 3600000]
     #[arg(long, env = "RELAY_IDLE_MS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use relay_proto::{ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
+use relay_proto::{Binding, ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -112,15 +112,14 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let config = settings.pool().map_err(|error| invalid(error.to_string()))?;
     let pool =
         Pool::start(PoolConfig { stock: 1, jit: args.jit, ..config }).map_err(|error| internal(error.to_string()))?;
-    let worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
-    let bindings = Bindings { io: true, ..Bindings::default() };
+    let mut worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
+    let bindings = Bindings::from(Binding::Io);
     let EvalRequest { source, input, .. } = request;
     let request = ExecutionRequest { input, bindings, ..ExecutionRequest::new(source, limits) };
     // The sender is kept: while it lives, nobody has cancelled.
     let (_sender, commands) = mpsc::channel(1);
     let control = Control { commands, states: Arc::default() };
-    let (outcome, _worker) = execution::run(worker, request, control, sink).await;
-    outcome.result.map(drop)
+    execution::run(&mut worker, request, control, sink).await.result.map(drop)
 }
 
 /// Collects what is emitted. There is no tool.

@@ -272,8 +272,8 @@ fn tool_name<'s>(
     }
 }
 
-/// The `Error` that a failed call rejects with. It carries a mark that the script can neither see nor forge, by which an
-/// uncaught one is known to be ours.
+/// The `Error` that a failed call rejects with. It carries a mark that the script can neither see nor forge, by which
+/// an uncaught one is known to be ours.
 pub(super) fn tool_error<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     code: &str,

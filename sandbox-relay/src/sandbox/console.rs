@@ -137,8 +137,8 @@ fn room_after(text: &str) -> usize {
     (bridge::output_room() + 1).saturating_sub(text.len())
 }
 
-/// The same, where a first argument that is a text may say by `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O` and `%c` where the others
-/// go.
+/// The same, where a first argument that is a text may say by `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O` and `%c` where
+/// the others go.
 fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>, from: i32) -> String {
     // What is longer than the output that is left ends there, with or without marks.
     let format = make::text(scope, arguments.get(from), room_after("")).filter(|text| text.contains('%'));

@@ -1,5 +1,5 @@
-//! The binding `introspection`: what the code can ask its host about the tools. Each question is a tool call of the server `mcp`,
-//! which the host answers itself.
+//! The binding `introspection`: what the code can ask its host about the tools. Each question is a tool call of the
+//! server `mcp`, which the host answers itself.
 
 use relay_proto::ErrorCode;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;

@@ -1,7 +1,7 @@
 //! The host's own functions, which it sends along and which run here: `mcp.call("local.name", args)`.
 //!
-//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are no
-//! boundary. What goes in and comes out is JSON, as with every other tool.
+//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are
+//! no boundary. What goes in and comes out is JSON, as with every other tool.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

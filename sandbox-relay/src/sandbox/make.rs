@@ -15,8 +15,8 @@ pub(super) fn throw(scope: &mut v8::PinScope<'_, '_>, make: MakeError, text: &st
     scope.throw_exception(error);
 }
 
-/// The value of a primitive string of at most so many units. What is longer is not copied, and what is none is not converted:
-/// that could run code of the script's.
+/// The value of a primitive string of at most so many units. What is longer is not copied, and what is none is not
+/// converted: that could run code of the script's.
 pub(super) fn text<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     value: v8::Local<'s, v8::Value>,

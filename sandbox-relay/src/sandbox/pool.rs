@@ -1,5 +1,5 @@
-//! The relay's stock of workers. One thread makes them ahead of need, watches the forking process, and reaps each worker
-//! by its pidfd, so that nobody's exit status is taken by anybody else.
+//! The relay's stock of workers. One thread makes them ahead of need, watches the forking process, and reaps each
+//! worker by its pidfd, so that nobody's exit status is taken by anybody else.
 
 use std::any::Any;
 use std::collections::HashSet;

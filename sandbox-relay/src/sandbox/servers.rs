@@ -1,7 +1,8 @@
-//! The binding `servers`: one object per server with one async function per tool, on `servers` and on the global object.
+//! The binding `servers`: one object per server with one async function per tool, on `servers` and on the global
+//! object.
 //!
-//! A name that is no identifier is there as it is and as one: `globalThis["my-backend"]` is `my_backend`. What crosses is always
-//! the original. Objects are made when they are first looked at: most code looks at few of them.
+//! A name that is no identifier is there as it is and as one: `globalThis["my-backend"]` is `my_backend`. What crosses
+//! is always the original. Objects are made when they are first looked at: most code looks at few of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

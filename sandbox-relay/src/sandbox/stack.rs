@@ -1,5 +1,5 @@
-//! `error.stack`: written here, so that it is bounded, shows nothing but the script's own frames, and no hook of the script's
-//! gets to see how it is made.
+//! `error.stack`: written here, so that it is bounded, shows nothing but the script's own frames, and no hook of the
+//! script's gets to see how it is made.
 
 use super::inspect;
 use super::program::SCRIPT_NAME;
@@ -10,8 +10,8 @@ const MAX_BYTES: usize = 16 << 10;
 /// The most bytes of the error's own message in it.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// The text of a call site. Sites are V8's own objects, which no script has ever held; their own `toString` is called, and no
-/// conversion that a script could have a say in.
+/// The text of a call site. Sites are V8's own objects, which no script has ever held; their own `toString` is called,
+/// and no conversion that a script could have a say in.
 fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Array>, index: u32) -> Option<String> {
     let site: v8::Local<v8::Object> = sites.get_index(scope, index)?.try_into().ok()?;
     let name = v8::String::new(scope, "toString")?;

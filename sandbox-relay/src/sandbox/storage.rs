@@ -1,7 +1,7 @@
 //! The binding `store`: a small JSON key-value store that lives as long as the session.
 //!
-//! The code works on the session's values as they were when it began, and on its own; what it writes is on its way to the
-//! session at once.
+//! The code works on the session's values as they were when it began, and on its own; what it writes is on its way to
+//! the session at once.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,5 @@
-//! The binding `timers`: `setTimeout`, `setInterval` and their ends. What is set counts as pending: the code may wait for it.
+//! The binding `timers`: `setTimeout`, `setInterval` and their ends. What is set counts as pending: the code may wait
+//! for it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

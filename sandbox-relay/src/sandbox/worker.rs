@@ -64,8 +64,8 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
 /// Runs on a stack of its own, possibly anywhere: it only writes what was prepared. Returning repeats the fault, which
 /// then ends the process as usual.
 ///
-/// V8, its ICU and the allocator abort where they get no memory and cannot say so. With most of the memory in use, that is
-/// what has happened.
+/// V8, its ICU and the allocator abort where they get no memory and cannot say so. With most of the memory in use, that
+/// is what has happened.
 extern "C" fn crashed(signal: libc::c_int) {
     let prepared = if let Some(done) = DONE_ALREADY.get() {
         Some(done)
@@ -144,8 +144,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     end(report)
 }
 
-/// Takes the way of a script once, in a context of its own. A fork shares its parent's memory until it writes: what every
-/// script writes to is copied here, before anybody waits for it.
+/// Takes the way of a script once, in a context of its own. A fork shares its parent's memory until it writes: what
+/// every script writes to is copied here, before anybody waits for it.
 fn touch(warm: &mut Warm) {
     let Some(scratch) = &warm.scratch else { return };
     v8::scope!(let scope, &mut warm.isolate);
@@ -229,8 +229,9 @@ fn limit_heap(isolate: &mut v8::Isolate, heap_bytes: usize) {
     isolate.set_oom_error_handler(out_of_memory);
 }
 
-/// V8 asks when the heap is nearly full, and also as a last resort when a buffer outside of it could not be had. That one is
-/// a `RangeError`, once V8 knows that the heap does not grow; what really does not fit ends in [`out_of_memory`].
+/// V8 asks when the heap is nearly full, and also as a last resort when a buffer outside of it could not be had. That
+/// one is a `RangeError`, once V8 knows that the heap does not grow; what really does not fit ends in
+/// [`out_of_memory`].
 extern "C" fn heap_is_full(data: *mut std::ffi::c_void, current: usize, _initial: usize) -> usize {
     #[expect(unsafe_code, reason = "the callback has no other way to the isolate")]
     // SAFETY: `limit_heap` gave this pointer, which lives as long as the process; V8 calls on the isolate's thread, and
