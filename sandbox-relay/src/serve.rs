@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::admission::{self, Admission, AdmissionConfig};
 use crate::auth::{self, KeyError, KeySource, TokenRequest, Verifier};
-use crate::config::{ConfigError, ServeArgs, Settings};
+use crate::config::{ConfigError, ServeArgs, ServerSettings, Settings};
 use crate::connection::ConnectionConfig;
 use crate::engine::{Engine, Pools};
 use crate::fairness::Fairness;
@@ -68,33 +68,33 @@ pub enum ServeError {
 pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     // This process holds keys: no process of the same user may look into its memory or its environment.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(std::io::Error::from)?;
-    let settings = Settings::load(args.keys.config.as_ref(), &args)?;
+    let settings = Settings::load(&args)?;
     let auth = if args.dev {
-        if !settings.listen.ip().is_loopback() {
-            return Err(ServeError::DevAddress(settings.listen));
+        if !settings.server.listen.ip().is_loopback() {
+            return Err(ServeError::DevAddress(settings.server.listen));
         }
-        settings.auth_with(KeySource::Secret(made_up_secret()?))
+        settings.one_time(settings.keys.auth_with(KeySource::Secret(made_up_secret()?)))
     } else {
         settings.auth()?
     };
     let verifier = Arc::new(Verifier::new(&auth).await?);
-    let certificate = settings.certificate()?.map(Certificate::read).transpose()?;
+    let certificate = settings.server.certificate()?.map(Certificate::read).transpose()?;
     let tls = certificate.as_ref().map(Certificate::server_config).transpose()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let http = http_config(&settings, cores)?;
+    let http = http_config(&settings.server, cores)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let engine = Arc::new(engine(&settings, cores)?);
-    let config = SessionConfig { limits: settings.limits()?, executions: settings.session_executions };
+    let config = SessionConfig { limits: settings.limits()?, executions: settings.server.session_executions };
     let server = Arc::new(Server {
         http,
-        connection: ConnectionConfig { heartbeat: settings.heartbeat(), idle: settings.idle() },
+        connection: ConnectionConfig { heartbeat: settings.server.heartbeat(), idle: settings.server.idle() },
         sessions: SessionContext { config, engine: Arc::clone(&engine), verifier: Arc::clone(&verifier) },
-        subjects: Subjects::new(settings.subject_connections.max(1)),
+        subjects: Subjects::new(settings.server.subject_connections.max(1)),
         lifecycle: Arc::new(Lifecycle::new()),
     });
-    let bound = server::bind(settings.listen).await;
-    let (listener, address) = bound.map_err(|error| ServeError::Listen { address: settings.listen, error })?;
+    let bound = server::bind(settings.server.listen).await;
+    let (listener, address) = bound.map_err(|error| ServeError::Listen { address: settings.server.listen, error })?;
     if args.dev {
         let request = TokenRequest { subject: "dev".into(), ttl: DEV_TOKEN_TTL, ..TokenRequest::default() };
         print_dev_help(address, tls.is_some(), &auth::make_token(&auth, request)?);
@@ -119,7 +119,7 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     }
     tracing::info!(executions = engine.load().0, "draining");
     engine.drain();
-    lifecycle.drain(settings.drain_timeout(), CLOSE_WITHIN).await;
+    lifecycle.drain(settings.server.drain_timeout(), CLOSE_WITHIN).await;
     let accepted = match accepting.await {
         Ok(result) => result.map_err(ServeError::from),
         Err(error) => Err(std::io::Error::other(error).into()),
@@ -130,23 +130,25 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
 
 /// Starts what runs executions.
 fn engine(settings: &Settings, cores: usize) -> Result<Engine, ServeError> {
+    let server = &settings.server;
     let admission = Admission::new(AdmissionConfig {
-        running: if settings.executions == 0 { admission::executions_for_memory() } else { settings.executions },
-        running_per_subject: settings.subject_executions,
-        running_per_session: settings.session_executions,
-        waiting: settings.queue,
-        waiting_per_subject: settings.subject_queue,
+        running: if server.executions == 0 { admission::executions_for_memory() } else { server.executions },
+        running_per_subject: server.subject_executions,
+        running_per_session: server.session_executions,
+        waiting: server.queue,
+        waiting_per_subject: server.subject_queue,
     });
+    let pool = settings.workers.pool(settings.limits()?.maxima);
     let pools = Pools {
-        interpreter: Pool::start(settings.pool()?)?,
-        compiler: if settings.jit { Some(Pool::start(PoolConfig { jit: true, ..settings.pool()? })?) } else { None },
+        interpreter: Pool::start(pool)?,
+        compiler: if server.jit { Some(Pool::start(PoolConfig { jit: true, ..pool })?) } else { None },
     };
-    let subject_cpus = if settings.subject_cpus == 0 { cores - 1 } else { settings.subject_cpus };
+    let subject_cpus = if server.subject_cpus == 0 { cores - 1 } else { server.subject_cpus };
     Ok(Engine::new(admission, pools, Fairness::start(subject_cpus)?))
 }
 
 /// Makes the listener's configuration. There are at most as many connections as descriptors are left for them.
-fn http_config(settings: &Settings, cores: usize) -> Result<HttpConfig, ServeError> {
+fn http_config(settings: &ServerSettings, cores: usize) -> Result<HttpConfig, ServeError> {
     let descriptors = raise_descriptor_limit()?.saturating_sub(RESERVED_DESCRIPTORS);
     Ok(HttpConfig {
         threads: if settings.threads == 0 { cores } else { settings.threads },

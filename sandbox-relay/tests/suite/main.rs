@@ -10,6 +10,7 @@ mod globals;
 mod pipeline;
 mod processes;
 mod programs;
+mod settings;
 mod short_paths;
 mod support;
 mod typescript;
