@@ -17,21 +17,27 @@
 //! - `sys`: system calls; `pages`: what a fork copies
 
 mod bridge;
+mod calls;
 pub(crate) mod channel;
 mod clock;
 mod console;
+mod ending;
 mod globals;
 mod hints;
 mod inspect;
 mod introspection;
 mod isolate;
 mod jail;
+mod leftovers;
+mod link;
 mod local;
 mod make;
+mod output;
 mod pages;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod program;
+mod promise;
 mod random;
 pub(crate) mod self_test;
 mod servers;

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use relay_proto::spelling::sanitize;
 use relay_proto::{ErrorCode, ToolName};
 
-use super::globals::define;
+use super::make::define;
+use super::promise::tool_error;
 use super::{bridge, make};
 
 /// Methods that JavaScript calls without being told to.
@@ -167,6 +168,6 @@ fn refuse_tool<'s>(
     returned: v8::ReturnValue<v8::Value>,
 ) {
     let text = arguments.data().to_rust_string_lossy(scope);
-    let error = bridge::tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
+    let error = tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
     bridge::call_tool(scope, Err(error), arguments.get(0), returned);
 }

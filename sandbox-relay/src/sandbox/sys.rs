@@ -195,6 +195,15 @@ pub(super) fn peak_resident_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
 }
 
+/// Exit status of a worker that did its work, whatever came of the script.
+pub(super) const EXIT_DONE: i32 = 0;
+/// Exit status of a worker in a state that cannot be.
+pub(super) const EXIT_BROKEN: i32 = 70;
+/// Exit status of a worker whose relay went away.
+pub(super) const EXIT_ORPHANED: i32 = 71;
+/// Exit status of a worker that could not be locked.
+pub(super) const EXIT_NOT_LOCKED: i32 = 72;
+
 /// Ends this process at once, without running anything that waits to run at exit.
 pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: `_exit` ends the process; there is nothing left that could be used wrongly.

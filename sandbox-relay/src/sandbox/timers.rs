@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::globals::{define, function};
+use super::make::{define, function};
 use super::{clock, make};
 
 /// How many may be set at once.
