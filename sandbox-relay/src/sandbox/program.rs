@@ -6,10 +6,10 @@ use relay_script::{Entry, Prepared, References};
 
 use super::bridge::Wait;
 use super::channel::message;
-use super::value::{self, ValueError};
 use super::ending::{self, failure};
 use super::promise::tool_error_marks;
 use super::stack::SCRIPT_NAME;
+use super::value::{self, ValueError};
 use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
 
 /// The most bytes of any text in an error.

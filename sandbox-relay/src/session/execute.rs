@@ -4,19 +4,16 @@ use std::sync::Arc;
 
 use relay_proto::wire::message::Payload;
 use relay_proto::{Binding, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::announced::Suggestions;
 use super::sink::{SessionSink, run_execution};
-use super::state::LiveExecution;
+use super::state::{HeldSource, LiveExecution};
 use super::{Mode, Session, request};
 use crate::execution::{CallStates, Control, ExecutionError, ExecutionRequest};
 
 /// Maximum number of executions of one session that run or wait.
 const MAX_LIVE_EXECUTIONS: usize = 512;
-
-/// Room for a request's texts, of its session, its subject and the relay.
-pub(super) type HeldSource = [OwnedSemaphorePermit; 3];
 
 impl Session {
     /// Starts an execution, which answers later by itself.

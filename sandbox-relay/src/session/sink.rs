@@ -13,8 +13,7 @@ use relay_proto::{
 };
 
 use super::announced::Suggestions;
-use super::execute::HeldSource;
-use super::state::{SessionGrant, SessionState};
+use super::state::{HeldSource, SessionGrant, SessionState};
 use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
 use relay_proto::{CallId, ExecutionId, Limits, ToolPatterns, wire};
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::SessionContext;
@@ -20,6 +20,9 @@ use crate::subject::SubjectPermit;
 
 /// Number of past execution ids that a session remembers, to refuse one that is used again.
 const REMEMBERED_EXECUTIONS: usize = 1_024;
+
+/// Room for a request's texts, of its session, its subject and the relay.
+pub(super) type HeldSource = [OwnedSemaphorePermit; 3];
 
 /// One session, as its executions see it too.
 pub(super) struct SessionState {
