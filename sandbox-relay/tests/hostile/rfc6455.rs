@@ -6,7 +6,7 @@ mod rules;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::arena::Arena;
+use crate::hostile::arena::Arena;
 use crate::support::within;
 use rules::{Expected, From, frame};
 
