@@ -1,5 +1,6 @@
 //! `cargo xtask`: the one entry point for people and CI.
 
+mod checkout;
 mod crates;
 mod dist;
 mod docker;
@@ -82,7 +83,9 @@ fn main() -> anyhow::Result<()> {
     let root = PathBuf::from(package).join("../..");
     let typed_in = std::env::current_dir()?;
     std::env::set_current_dir(&root).with_context(|| format!("{} is gone", root.display()))?;
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    checkout::notice_a_move()?;
+    match command {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(&typed_in, without_container),
         Command::Bench { arguments } => bench(&typed_in, &arguments),
