@@ -4,6 +4,7 @@ mod checkout;
 mod crates;
 mod dist;
 mod docker;
+mod house;
 mod metadata;
 mod raise;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
         #[arg(long)]
         without_container: bool,
     },
+    /// Check the rules that no compiler knows: circles of modules, lengths of files, and the like
+    House,
     /// Measure, and print a table with ratios
     Bench {
         /// What the benchmark takes, such as --quick
@@ -88,6 +91,7 @@ fn main() -> anyhow::Result<()> {
     match command {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(&typed_in, without_container),
+        Command::House => house::check(),
         Command::Bench { arguments } => bench(&typed_in, &arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
@@ -134,6 +138,7 @@ fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
 fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
+    house::check()?;
     // All that may be missing, before what takes long.
     cargo_with_lints()?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };

@@ -1,0 +1,40 @@
+//! The rules of the house, which no compiler knows: looked at by `cargo xtask test` and alone by `cargo xtask house`.
+//!
+//! - [`circles`] over a [`tree`] of modules: no circle between siblings
+//! - [`lines`]: no source file of more than 400 lines
+
+mod circles;
+mod lines;
+mod tree;
+
+use std::path::Path;
+
+use anyhow::bail;
+
+use crate::checkout::sources;
+use crate::run::{step, target_folder};
+
+/// The roots of the crates whose modules form no circle. Those of `sandbox-relay` and `host-client` join them as they are mended.
+const CRATES: [&str; 3] = ["proto/src/lib.rs", "script/src/lib.rs", "sandbox-relay/src/main.rs"];
+
+/// Looks at all rules.
+///
+/// # Errors
+/// A rule is broken: all faults, one after the other.
+pub(crate) fn check() -> anyhow::Result<()> {
+    step("Looking at the rules of the house");
+    let mut faults = Vec::new();
+    for root in CRATES {
+        let found = circles::circles(Path::new(root))?;
+        faults.extend(found.iter().map(|circle| format!("{root}: {circle}")));
+    }
+    let root = std::fs::canonicalize(".")?;
+    let files = sources(&root, &target_folder()?)?;
+    let relative = |file: &Path| Some(file.strip_prefix(&root).ok()?.to_str()?.to_owned());
+    let files: Vec<_> = files.iter().filter_map(|file| relative(file)).collect();
+    faults.extend(lines::faults(&root, &files, &lines::LONGER)?);
+    if !faults.is_empty() {
+        bail!("{} rules of the house are broken:\n  {}", faults.len(), faults.join("\n  "));
+    }
+    Ok(())
+}
