@@ -1,7 +1,8 @@
 //! Packages of npm and PyPI, pinned by files and installed once into a folder.
 //!
-//! A virtual environment of Python works only where it was made, and with the Python that made it: its programs name both by
-//! absolute paths. An environment that was moved with its folder, or whose Python is gone or another, is made anew.
+//! A virtual environment of Python works only where it was made, and with the Python that made it: its programs name
+//! both by absolute paths. An environment that was moved with its folder, or whose Python is gone or another, is made
+//! anew.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,8 +17,8 @@ const NODE_MODULES: &str = "node_modules";
 /// Packages that belong together.
 #[derive(Debug, Clone, Copy)]
 pub struct Packages {
-    /// The beginning of the folder's name. The rest is a hash of the pins, so that working copies with different pins can
-    /// share a target folder.
+    /// The beginning of the folder's name. The rest is a hash of the pins, so that working copies with different pins
+    /// can share a target folder.
     pub name: &'static str,
     /// The files that pin the packages: name and content. With a `package.json` among them, npm installs from them.
     pub pins: &'static [(&'static str, &'static str)],
@@ -66,8 +67,8 @@ pub enum InstallError {
     },
 }
 
-/// Finds the folder that cargo builds into from the path of this program. A path that was fixed when the program was compiled
-/// would be wrong after the checkout was moved.
+/// Finds the folder that cargo builds into from the path of this program. A path that was fixed when the program was
+/// compiled would be wrong after the checkout was moved.
 ///
 /// # Errors
 /// [`InstallError::NoTargetFolder`].
@@ -79,8 +80,8 @@ pub fn target_folder() -> Result<PathBuf, InstallError> {
 }
 
 impl Packages {
-    /// Installs the packages into a folder of their own below `parent`, unless they are there already; gives that folder.
-    /// Programs of npm are in `node_modules/.bin`, those of an environment in its folder `bin`.
+    /// Installs the packages into a folder of their own below `parent`, unless they are there already; gives that
+    /// folder. Programs of npm are in `node_modules/.bin`, those of an environment in its folder `bin`.
     ///
     /// # Errors
     /// [`InstallError::Files`], [`InstallError::NotRun`] or [`InstallError::Failed`].

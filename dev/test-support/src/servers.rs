@@ -1,5 +1,5 @@
-//! Real MCP servers and clients, pinned by the files in `dev/test-support/servers` and installed on demand into the target
-//! folder, once for all tests.
+//! Real MCP servers and clients, pinned by the files in `dev/test-support/servers` and installed on demand into the
+//! target folder, once for all tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

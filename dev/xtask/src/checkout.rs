@@ -1,6 +1,6 @@
-//! What a checkout that was moved or renamed needs: cargo takes what was built before the move for fresh, though paths into the
-//! old place are compiled into it (`env!("CARGO_MANIFEST_DIR")`, `env!("CARGO_BIN_EXE_…")`). The same is so where two checkouts
-//! share a target folder, and where the target folder alone was moved.
+//! What a checkout that was moved or renamed needs: cargo takes what was built before the move for fresh, though paths
+//! into the old place are compiled into it (`env!("CARGO_MANIFEST_DIR")`, `env!("CARGO_BIN_EXE_…")`). The same is so
+//! where two checkouts share a target folder, and where the target folder alone was moved.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -11,7 +11,8 @@ use anyhow::Context as _;
 
 use crate::run::target_folder;
 
-/// Where the note lies in the target folder: the place of the checkout and of the target folder when something was last built.
+/// Where the note lies in the target folder: the place of the checkout and of the target folder when something was last
+/// built.
 const NOTE: &str = "checkout.note";
 /// How a source file takes a path from cargo when it is compiled.
 const BAKED: &str = "env!(\"CARGO_";
@@ -32,8 +33,8 @@ pub(crate) fn notice_a_move() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares the place with the note and writes it anew; after a move, marks the sources that take paths from cargo as changed.
-/// Without a note, `built_for` tells where the checkout was. Gives the number of files that were marked.
+/// Compares the place with the note and writes it anew; after a move, marks the sources that take paths from cargo as
+/// changed. Without a note, `built_for` tells where the checkout was. Gives the number of files that were marked.
 fn follow(root: &Path, target: &Path, built_for: &Path) -> anyhow::Result<usize> {
     let note = target.join(NOTE);
     let place = format!("{}\n{}\n", root.display(), target.display());

@@ -106,8 +106,8 @@ pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> 
     Ok(IMAGE)
 }
 
-/// Makes the folder that the engine gets as its build context: `<target>/image` with nothing but the binary in it. It lies
-/// where cargo builds, wherever that is, since the repository's own folder `target` may be absent or a link.
+/// Makes the folder that the engine gets as its build context: `<target>/image` with nothing but the binary in it. It
+/// lies where cargo builds, wherever that is, since the repository's own folder `target` may be absent or a link.
 fn context_with(binary: &Path, target: &Path) -> anyhow::Result<PathBuf> {
     let context = target.join("image");
     std::fs::create_dir_all(&context)?;

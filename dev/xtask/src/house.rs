@@ -14,7 +14,8 @@ use anyhow::bail;
 use crate::checkout::sources;
 use crate::run::{step, target_folder};
 
-/// The roots of the crates whose modules form no circle. Those of `sandbox-relay` and `host-client` join them as they are mended.
+/// The roots of the crates whose modules form no circle. Those of `sandbox-relay` and `host-client` join them as they
+/// are mended.
 const CRATES: [&str; 3] = ["proto/src/lib.rs", "script/src/lib.rs", "sandbox-relay/src/main.rs"];
 
 /// Looks at all rules.

@@ -1,7 +1,8 @@
 //! Circles between the modules of a crate.
 //!
-//! Each path that leads from one module to another is lifted to the children of their nearest common parent: it is an arrow between
-//! these two siblings. Siblings form no circle, at any level. What goes between a parent and its own children does not count.
+//! Each path that leads from one module to another is lifted to the children of their nearest common parent: it is an
+//! arrow between these two siblings. Siblings form no circle, at any level. What goes between a parent and its own
+//! children does not count.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -157,8 +158,8 @@ mod tests {
             ("a/inner.rs", ""),
             ("d.rs", "use crate::{a::A, b, c::{self, C}};"),
         ]);
-        let expected = "a circle of modules:\n    a -> b  (a.rs:1: crate::b::B)\n    b -> c  (b.rs:3: super::c::C)\n    \
-                        c -> a  (c.rs:2: crate::a::inner::g)";
+        let expected = "a circle of modules:\n    a -> b  (a.rs:1: crate::b::B)\n    \
+                        b -> c  (b.rs:3: super::c::C)\n    c -> a  (c.rs:2: crate::a::inner::g)";
         assert_eq!(found, [expected]);
     }
 

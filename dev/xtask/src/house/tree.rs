@@ -1,5 +1,5 @@
-//! The modules of a crate, as they stand in its source files: what each defines, imports and names. Code that is compiled for
-//! tests alone is left out.
+//! The modules of a crate, as they stand in its source files: what each defines, imports and names. Code that is
+//! compiled for tests alone is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -99,8 +99,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Finds the module in which the thing is defined that a path in the module `from` names, by way of imports. `None`: it is not
-    /// of this crate, or a name of the path is defined in no module, such as a local variable.
+    /// Finds the module in which the thing is defined that a path in the module `from` names, by way of imports.
+    /// `None`: it is not of this crate, or a name of the path is defined in no module, such as a local variable.
     pub(super) fn target(&self, from: &ModulePath, parts: &[String]) -> Option<ModulePath> {
         // Circles of imports end here.
         self.resolve(from, parts, 16)
@@ -286,7 +286,8 @@ impl Visitor<'_> {
     fn add(&mut self, idents: &[&Ident]) {
         let parts: Vec<_> = idents.iter().map(|ident| ident.unraw().to_string()).collect();
         let Some(first) = idents.first() else { return };
-        // A name alone in small letters is a variable mostly; a module or function that is meant was imported by its name.
+        // A name alone in small letters is a variable mostly; a module or function that is meant was imported by its
+        // name.
         if matches!(&parts[..], [name] if name.starts_with(|letter: char| !letter.is_uppercase())) {
             return;
         }

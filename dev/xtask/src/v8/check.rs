@@ -79,8 +79,8 @@ pub(crate) fn v8_version(source: &Path) -> anyhow::Result<String> {
     Ok(format!("{}-rusty", version.strip_suffix(".0").unwrap_or(&version)))
 }
 
-/// Makes cargo link another archive than before, which it would not notice by itself where only the bytes have changed. The same
-/// after the target folder was moved: the crate `v8` tells the linker the absolute path of its copy there.
+/// Makes cargo link another archive than before, which it would not notice by itself where only the bytes have changed.
+/// The same after the target folder was moved: the crate `v8` tells the linker the absolute path of its copy there.
 pub(crate) fn use_archive(archive: &Path) -> anyhow::Result<()> {
     let sum = format!("{}\n{}\n", sha256(archive)?, target_folder()?.display());
     let record = record()?;
