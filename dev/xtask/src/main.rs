@@ -8,6 +8,7 @@ mod house;
 mod metadata;
 mod raise;
 mod run;
+mod selection;
 mod static_build;
 mod system;
 mod v8;
@@ -53,7 +54,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Do twenty tasks over real MCP servers, tool by tool and by programs, and count what passes through a model's context
+    /// Do twenty tasks over real MCP servers, tool by tool and by programs, and count what passes through a model's
+    /// context
     Study {
         /// What the study takes: names of tasks, --turn-delay-ms N, --json FILE
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -80,8 +82,8 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler knew where
-    // it was then.
+    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler
+    // knew where it was then.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = PathBuf::from(package).join("../..");
     let typed_in = std::env::current_dir()?;
@@ -91,7 +93,7 @@ fn main() -> anyhow::Result<()> {
     match command {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(&typed_in, without_container),
-        Command::House => house::check(),
+        Command::House => house::check(is_ci()),
         Command::Bench { arguments } => bench(&typed_in, &arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
@@ -118,18 +120,15 @@ fn provide(typed_in: &Path, profile: Profile) -> anyhow::Result<()> {
     v8::provide(typed_in, profile)
 }
 
+/// Tells whether this is CI, which leaves nothing out for want of a registry.
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some()
+}
+
 fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
-    step("Building the relay and the quickstart (the first time takes some minutes)");
-    run::check(cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "sandbox-relay",
-        "--package",
-        "examples",
-        "--no-default-features",
-    ]))?;
+    step("Building the programs and the quickstart (the first time takes some minutes)");
+    run::check(cargo().args(["build", "--release", "--locked"]).args(selection::DEMO))?;
     step("Auditing this project's dependencies with one script, in a relay of its own");
     let program = run::target_folder()?.join("release/quickstart");
     run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
@@ -138,7 +137,7 @@ fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
 fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
-    house::check()?;
+    house::check(is_ci())?;
     // All that may be missing, before what takes long.
     cargo_with_lints()?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
@@ -150,12 +149,12 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     run::check(cargo().args(["check", "--package", "host-client", "--no-default-features", "--locked"]))?;
     step("Running the tests");
     let mut tests = cargo_with_lints()?;
-    tests.args(["test", "--workspace", "--locked", "--exclude", "container-tests"]);
+    tests.args(["test", "--locked"]).args(selection::TESTS);
     run::check_within(run::TEST_LIMIT, &mut tests)?;
     models()?;
     if system::is_debian() {
         // CI has to see it done; a machine behind a wall may have no packages for it.
-        v8::configure_only(std::env::var_os("CI").is_some())?;
+        v8::configure_only(is_ci())?;
     } else {
         step("Building V8 from source is tried on Debian alone: this system is another");
     }
@@ -176,8 +175,8 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order the
-/// members of JSON stand, for all that is built together with it.
+/// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order
+/// the members of JSON stand, for all that is built together with it.
 fn models() -> anyhow::Result<()> {
     step("Building and testing what talks to models, with the lints");
     let mut tests = cargo_with_lints()?;
@@ -189,15 +188,8 @@ fn models() -> anyhow::Result<()> {
 fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
-    run::check(cargo().args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "sandbox-relay",
-        "--package",
-        "relay-bench",
-    ]))?;
+    let packages = selection::with(&selection::DEMO, &["relay-bench"]);
+    run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Measuring; leave the machine alone meanwhile");
     let mut bench = std::process::Command::new(run::target_folder()?.join("release/relay-bench"));
     if let Some(bytes) = docker::image_bytes() {
@@ -209,7 +201,7 @@ fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
 fn study(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
-    let packages = ["--package", "sandbox-relay", "--package", "relay-study"];
+    let packages = selection::with(&selection::DEMO, &["relay-study"]);
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Doing the tasks; the first time, MCP servers are installed from npm and PyPI");
     let program = run::target_folder()?.join("release/relay-study");
