@@ -17,106 +17,52 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The map, in the order of one `execute` out, one `tool_call` in and its answer back:
-//! - [`client`]: connecting, executing, what came of it; [`lazy_client`]: connecting when it is needed
-//! - `short_path`: requests that need no relay, for they are one call
-//! - `connection`: one WebSocket, its two directions and its end; `tls`: whom it trusts
-//! - [`registry`]: which tools there are; [`tools`]: what a tool is; [`manifest`]: how its calls are treated
-//! - `dispatch`: what a tool call passes, read top to bottom; `introspect`: the calls that ask which tools there are
-//! - `call`: one call from its arrival to its end
-//! - `ledger`: which executions and calls there are; [`host`]: what they are held against
-//! - [`policy`]: the rules
-//! - `validate`: arguments and results against their schemas; `schema`: which schemas are taken
-//! - [`approval`]: a person's word; [`prompt`]: the question; `shorten`, `visible`: large and hostile texts in it
-//! - [`audit`]: what is recorded of it all, before it is done
-//! - [`executor`]: running the tool, with layers around it
-//! - [`event`]: what an application can watch
+//! This crate is the door to three others, each of which imports only those before it:
+//! - `host-client-core`: tools, policy, approvals, audit, the client and its session with a relay
+//! - `host-client-sources`: MCP servers, OpenAPI documents and ready sets as tools
+//! - `host-client-model`: what a model meets: `execute_code` for agent loops and MCP clients, results that fit, programs from
+//!   requests
 //!
-//! Where tools come from, and where they go:
-//! - [`mcp`]: MCP servers as tools
-//! - [`openapi`]: OpenAPI documents as tools; [`sets`]: ready tool sets; `net`: the guarded HTTP client of both
-//! - [`catalogue`]: finding tools among many; [`declare`]: what they are in TypeScript; `learn`: what their results were like
-//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server; `surroundings`: what its
-//!   model is told of the place where code runs; `arguments`: what it writes; `report`, [`output`]: what it reads of a result
-//! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the
-//!   same as a tool of another agent, for the files of a folder
-//! - [`local`]: a relay of one's own, for development and tests
-//!
-//! The relay is trusted with nothing. There is no V8 here.
+//! Applications name this crate alone. Its features choose what is linked; without any of them there is the core and what
+//! needs no further crates.
 
-pub mod agent;
-pub mod approval;
-mod arguments;
-pub mod audit;
 #[cfg(feature = "bench")]
-pub mod bench;
-mod call;
-pub mod catalogue;
-pub mod client;
-mod connection;
-pub mod declare;
-mod dispatch;
-pub mod error;
-pub mod event;
-pub mod executor;
+pub use host_client_core::bench;
+pub use host_client_core::client;
+pub use host_client_core::describe::{self, catalogue, declare};
 #[cfg(feature = "fuzzing")]
-pub mod fuzz;
-pub mod host;
-mod introspect;
-pub mod lazy_client;
-mod learn;
-mod ledger;
-pub mod local;
-pub mod manifest;
+pub use host_client_core::fuzz;
+pub use host_client_core::rules::{self, approval, policy, prompt};
+pub use host_client_core::tool::{self, manifest};
+pub use host_client_core::{audit, error, event, executor, host, introspect, local, outcome, tools};
+#[cfg(feature = "sets")]
+pub use host_client_model::sandbox_execute;
 #[cfg(feature = "mcp")]
-pub mod mcp;
-#[cfg(any(feature = "openapi", feature = "sets"))]
-mod net;
+pub use host_client_model::serve_mcp;
+pub use host_client_model::{agent, output, programmatic};
+#[cfg(feature = "mcp")]
+pub use host_client_sources::mcp;
 #[cfg(feature = "openapi")]
-pub mod openapi;
-pub mod output;
-pub mod policy;
-pub mod programmatic;
-pub mod prompt;
-pub mod registry;
-mod report;
+pub use host_client_sources::openapi;
 #[cfg(feature = "sets")]
-pub mod sandbox_execute;
-mod schema;
-#[cfg(feature = "mcp")]
-pub mod serve_mcp;
-#[cfg(feature = "sets")]
-pub mod sets;
-mod short_path;
-mod shorten;
-mod surroundings;
-mod tls;
-pub mod tools;
-mod validate;
-mod visible;
+pub use host_client_sources::sets;
 
-pub use agent::{Definition, ExecuteCode, Report};
-pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
-pub use audit::{Audit, AuditConfig, AuditError};
-pub use catalogue::UnknownTool;
-pub use client::{Client, ClientConfig, ExecuteRequest, Execution, Outcome};
-pub use error::{Error, ExecutionError};
-pub use event::{Event, EventStream, OutputItem, OutputKind};
-pub use host::Host;
-pub use lazy_client::LazyClient;
-pub use local::LocalRelay;
-pub use manifest::{Effect, Manifest, Mode, Overflow};
-#[cfg(feature = "mcp")]
-pub use mcp::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};
-#[cfg(any(feature = "openapi", feature = "sets"))]
-pub use net::{InvalidAccess, RemoteAccess};
-#[cfg(feature = "openapi")]
-pub use openapi::OpenApi;
-pub use output::{Attachment, OutputConfig, OutputStore, Shown};
-pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
-pub use programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest};
-pub use registry::{ManifestChange, Mount, Tools};
-pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
+pub use host_client_core::{
+    Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,
+    ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
+    ExecutionError, ExecutionId, Host, LazyClient, LimitName, LimitOverrides, LocalRelay, Manifest, ManifestChange,
+    Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, TerminalApprover, Tool,
+    ToolError, ToolName, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+};
 #[cfg(feature = "sets")]
-pub use sandbox_execute::SandboxExecute;
-pub use tools::{CallContext, Tool, ToolError, ToolSpec};
+pub use host_client_model::SandboxExecute;
+pub use host_client_model::{
+    Attachment, Definition, ExecuteCode, OutputConfig, OutputStore, Programmatic, ProgrammaticAnswer,
+    ProgrammaticRequest, Report, Shown,
+};
+#[cfg(feature = "openapi")]
+pub use host_client_sources::OpenApi;
+#[cfg(any(feature = "openapi", feature = "sets"))]
+pub use host_client_sources::{InvalidAccess, RemoteAccess};
+#[cfg(feature = "mcp")]
+pub use host_client_sources::{McpConfig, McpConfigError, McpOptions, McpServers, ServerState, ServerStatus};

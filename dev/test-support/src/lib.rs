@@ -3,9 +3,13 @@
 //! - [`within`]: a limit on how long a step of a test may take
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`servers`]: the real MCP servers and clients among them
+//! - [`story`]: one run over three of these servers
+//! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
 pub mod packages;
+pub mod rfc6455;
 pub mod servers;
+pub mod story;
 
 use std::time::Duration;
 

@@ -4,8 +4,7 @@
 
 /// What `cargo xtask demo` builds: the product's programs, which a plain `cargo build` builds as well, and the
 /// quickstart.
-pub(crate) const DEMO: [&str; 6] =
-    ["--package", "sandbox-relay", "--package", "host-client", "--package", "quickstart"];
+pub(crate) const DEMO: [&str; 6] = ["--package", "sandbox-relay", "--package", "relay-host", "--package", "quickstart"];
 /// What the tests without a container are of.
 pub(crate) const TESTS: [&str; 3] = ["--workspace", "--exclude", "container-tests"];
 /// The program that checks an archive of V8.

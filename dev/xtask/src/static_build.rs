@@ -11,7 +11,7 @@ use crate::run::{cargo, check, output, step, target_folder};
 
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(crate) const RELAY: Program = Program { name: "sandbox-relay", package: "sandbox-relay" };
-pub(crate) const HOST: Program = Program { name: "relay-host", package: "host-client" };
+pub(crate) const HOST: Program = Program { name: "relay-host", package: "relay-host" };
 
 /// A program that is released.
 #[derive(Debug, Clone, Copy)]

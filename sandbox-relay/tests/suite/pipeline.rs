@@ -268,7 +268,7 @@ async fn events_tell_the_story_in_its_order() {
     while let Some(event) = within(events.next()).await {
         story.push(match event {
             Event::CodeReceived { bytes } => format!("code {}", bytes == code.len()),
-            Event::PathChosen(path) => format!("path {path:?}"),
+            Event::RouteChosen(path) => format!("path {path:?}"),
             Event::Started => "started".into(),
             Event::ToolCallRequested { id, tool, .. } => format!("{id} {tool}"),
             Event::ToolCallDenied { id, code, rule, .. } => format!("{id} denied {code} {rule}"),

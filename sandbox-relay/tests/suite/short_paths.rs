@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use host_client::event::Path;
+use host_client::event::Route;
 use host_client::{
     CallContext, Effect, Error, ErrorCode, Event, ExecuteRequest, ExecutionError, LimitName, Outcome, ToolSpec, Tools,
 };
@@ -137,7 +137,7 @@ impl From<Result<Outcome, ExecutionError>> for Seen {
 }
 
 /// Where it ran, and what came of it.
-async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
+async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Route, Seen) {
     let mut execution = fixture.client.execute(request).await.unwrap();
     let mut events = execution.events().unwrap();
     let outcome = within(execution).await.map_err(|error| match error {
@@ -146,7 +146,7 @@ async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
     });
     let mut path = None;
     while let Some(event) = events.next().await {
-        if let Event::PathChosen(chosen) = event {
+        if let Event::RouteChosen(chosen) = event {
             path = Some(chosen);
         }
     }
@@ -154,11 +154,11 @@ async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
 }
 
 /// Runs it both ways, compares, and gives where it would run and what comes of it.
-async fn both(fixture: &Fixture, request: ExecuteRequest) -> (Path, Seen) {
+async fn both(fixture: &Fixture, request: ExecuteRequest) -> (Route, Seen) {
     let code = request.code.clone();
     let (path, short) = run(fixture, request.clone()).await;
     let (in_sandbox, long) = run(fixture, request.always_in_sandbox()).await;
-    assert_eq!(in_sandbox, Path::Relay);
+    assert_eq!(in_sandbox, Route::Relay);
     assert_eq!(short, long, "{path:?}: {code}");
     (path, short)
 }
@@ -186,7 +186,7 @@ async fn one_call_with_literal_arguments_is_made_on_the_host() {
         "```js\nreturn await exa.search({query: 'x'})\n```",
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
-        assert_eq!((path, json_of(&seen)), (Path::Host, json!(["exa.search", {"query": "x"}])), "{code}");
+        assert_eq!((path, json_of(&seen)), (Route::Host, json!(["exa.search", {"query": "x"}])), "{code}");
     }
     for (code, expected) in [
         (
@@ -197,7 +197,7 @@ async fn one_call_with_literal_arguments_is_made_on_the_host() {
         ("return exa.has_dots({b: 1, 2: 2, 1: 3, b: 4})", json!({"1": 3, "2": 2, "b": 4})),
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
-        assert_eq!((path, json_of(&seen)), (Path::Host, expected), "{code}");
+        assert_eq!((path, json_of(&seen)), (Route::Host, expected), "{code}");
     }
 }
 
@@ -216,10 +216,10 @@ async fn the_answer_never_depends_on_the_path() {
         let (path, seen) = both(&fixture, request(code)).await;
         if seen.error.is_some() {
             // A function is no JSON.
-            assert_eq!((path, code), (Path::Relay, "exa.search"));
+            assert_eq!((path, code), (Route::Relay, "exa.search"));
             continue;
         }
-        assert_eq!((path, json_of(&seen)), (Path::Relay, expected), "{code}");
+        assert_eq!((path, json_of(&seen)), (Route::Relay, expected), "{code}");
     }
     for (code, expected) in [
         ("const x = await exa.search({}); return y", "ReferenceError: y is not defined"),
@@ -234,7 +234,7 @@ async fn the_answer_never_depends_on_the_path() {
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
         let SeenError { code: error, message, .. } = seen.error.unwrap();
-        assert_eq!(path, Path::Relay, "{code}");
+        assert_eq!(path, Route::Relay, "{code}");
         assert!(error == "EVAL_ERROR" && message.starts_with(expected), "{code}: {message}");
     }
     // A call that fails fails alike.
@@ -247,7 +247,7 @@ async fn the_answer_never_depends_on_the_path() {
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
         let tool = seen.error.unwrap().tool;
-        assert_eq!((path, tool.unwrap().1.as_str()), (Path::Host, expected), "{code}");
+        assert_eq!((path, tool.unwrap().1.as_str()), (Route::Host, expected), "{code}");
     }
     for index in 0..ODD.len() {
         both(&fixture, request(&format!("return await odd.result({{i: {index}}})"))).await;
@@ -258,7 +258,7 @@ async fn the_answer_never_depends_on_the_path() {
     for bytes in [996, 998, 999, 1_000] {
         let code = format!("return await odd.large({{bytes: {bytes}}})");
         let (path, seen) = both(&fixture, request(&code).limit(LimitName::ResultBytes, 1_000)).await;
-        assert_eq!(path, Path::Host);
+        assert_eq!(path, Route::Host);
         assert_eq!(seen.error.map(|it| it.code), (bytes > 998).then(|| "RESULT_LIMIT".to_owned()), "{bytes}");
     }
 }
@@ -274,7 +274,7 @@ async fn what_code_asks_about_its_tools_is_answered_on_the_host() {
         "__getToolInterface('nothing')",
     ] {
         let (path, seen) = both(&fixture, request(code)).await;
-        assert_eq!(path, Path::Host, "{code}");
+        assert_eq!(path, Route::Host, "{code}");
         assert!(seen.json.is_some(), "{seen:?}");
     }
     let (_, seen) = both(&fixture, request("return __interfaces").tools(["exa.*"])).await;
@@ -283,7 +283,7 @@ async fn what_code_asks_about_its_tools_is_answered_on_the_host() {
         both(&fixture, request("return [typeof __interfaces.exa.search, __getToolInterface('exa.search').name]")).await;
     assert_eq!(json_of(&seen), json!(["object", "exa.search"]));
     let (path, seen) = both(&fixture, ExecuteRequest::new("return typeof __interfaces")).await;
-    assert_eq!((path, json_of(&seen)), (Path::Relay, json!("undefined")));
+    assert_eq!((path, json_of(&seen)), (Route::Relay, json!("undefined")));
     let (_, seen) = both(
         &fixture,
         request("return [(await mcp.search('search', 1))[0].name, (await mcp.describe('exa.search')).name]"),
@@ -299,7 +299,7 @@ async fn a_call_as_json_is_dispatched_at_once() {
     let fixture = fixture().await;
     let (path, seen) =
         run(&fixture, request(r#" {"tool":"exa.search","arguments":{"query":"x", "10": 1.0, "2": 1}} "#)).await;
-    assert_eq!((path, seen.json.as_deref()), (Path::Host, Some(r#"["exa.search",{"2":1,"10":1,"query":"x"}]"#)));
+    assert_eq!((path, seen.json.as_deref()), (Route::Host, Some(r#"["exa.search",{"2":1,"10":1,"query":"x"}]"#)));
     let (_, seen) = run(&fixture, request(r#"{"tool":"exa.search"}"#)).await;
     assert_eq!(json_of(&seen), json!(["exa.search", {}]));
     for (code, expected) in [
@@ -312,7 +312,7 @@ async fn a_call_as_json_is_dispatched_at_once() {
     ] {
         let (path, seen) = run(&fixture, request(code)).await;
         let SeenError { code: error, message, .. } = seen.error.unwrap();
-        assert_eq!((path, error.as_str()), (Path::Host, "EVAL_ERROR"), "{code}");
+        assert_eq!((path, error.as_str()), (Route::Host, "EVAL_ERROR"), "{code}");
         assert!(message.starts_with(expected), "{code}: {message}");
     }
     // Where it has to be made in the sandbox it is the same call.
@@ -323,16 +323,16 @@ async fn a_call_as_json_is_dispatched_at_once() {
         r#"{"tool":"odd.fail","arguments":null}"#,
     ] {
         let (path, _) = both(&fixture, request(code)).await;
-        assert_eq!(path, Path::Host, "{code}");
+        assert_eq!(path, Route::Host, "{code}");
     }
     let local = request(r#"{"tool":"local.f","arguments":{"n":2}}"#).local_tool("f", "({n}) => n * 2");
     let (path, seen) = run(&fixture, local).await;
-    assert_eq!((path, json_of(&seen)), (Path::Relay, json!(4)));
+    assert_eq!((path, json_of(&seen)), (Route::Relay, json!(4)));
     let question = r#"{"tool":"mcp.search","arguments":{"query":"search","limit":1}}"#;
     let (path, seen) = both(&fixture, request(question)).await;
-    assert_eq!((path, json_of(&seen)[0]["name"].clone()), (Path::Host, json!("exa.search")));
+    assert_eq!((path, json_of(&seen)[0]["name"].clone()), (Route::Host, json!("exa.search")));
     let (path, seen) = both(&fixture, ExecuteRequest::new(question)).await;
-    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Relay, "UNKNOWN_SERVER"));
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Relay, "UNKNOWN_SERVER"));
     // What is meant as a call and is none is not its own answer.
     for (code, expected) in [
         (r#"{"tool":"exa.search","args":{}}"#, "unknown field `args`"),
@@ -340,13 +340,13 @@ async fn a_call_as_json_is_dispatched_at_once() {
     ] {
         let (path, seen) = run(&fixture, request(code)).await;
         let SeenError { code: error, message, .. } = seen.error.unwrap();
-        assert_eq!((path, error.as_str()), (Path::Host, "INVALID_INPUT"), "{code}");
+        assert_eq!((path, error.as_str()), (Route::Host, "INVALID_INPUT"), "{code}");
         assert!(message.contains(expected), "{code}: {message}");
     }
     // What names no tool is what JavaScript makes of it.
     for code in [r#"{"tool":5}"#, r#"{tool:"exa.search"}"#, r#"{"name":"exa.search"}"#] {
         let (path, seen) = both(&fixture, request(code)).await;
-        assert_eq!(path, Path::Relay, "{code}");
+        assert_eq!(path, Route::Relay, "{code}");
         assert!(seen.json.is_some(), "{seen:?}");
     }
 }
@@ -356,9 +356,9 @@ async fn tokens_patterns_and_limits_hold_on_the_short_path() {
     let fixture = fixture().await;
     let only = |code: &str| request(code).tools(["my-backend.*"]);
     let (path, seen) = both(&fixture, only("return await mcp.call('exa.search', {})")).await;
-    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Relay, "UNKNOWN_TOOL"));
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Relay, "UNKNOWN_TOOL"));
     let (path, seen) = run(&fixture, only(r#"{"tool":"exa.search"}"#)).await;
-    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Path::Host, "UNKNOWN_TOOL"));
+    assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Host, "UNKNOWN_TOOL"));
     let client = connect_as(&fixture.relay, &["--subject", "s", "--tools", "my-backend.*"], tools()).await.unwrap();
     for code in [r#"{"tool":"exa.search"}"#, "return await mcp.call('exa.search', {})", "return exa.search({})"] {
         let error = within(client.run(request(code))).await.unwrap_err();
@@ -528,7 +528,7 @@ async fn generated_programs_come_out_the_same_both_ways() {
     for _ in 0..programs {
         let code = strategy.new_tree(&mut runner).unwrap().current();
         let (path, _) = both(&fixture, request(&code)).await;
-        here += u64::from(path == Path::Host);
+        here += u64::from(path == Route::Host);
     }
     assert!(here * 10 > programs && here * 10 < programs * 9, "{here} of {programs} were made on the host");
 }

@@ -1,0 +1,106 @@
+//! What holds for all calls of one execution.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::{ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
+use tokio::sync::{Mutex, broadcast};
+
+use crate::audit::{Audit, AuditError, ExecutionStart, Trail};
+use crate::event::Event;
+use crate::rules::approval::{ApprovalState, Approver};
+use crate::rules::policy::{Phase, Spending};
+
+/// What holds for all calls of one execution, for as long as any of them runs.
+pub(crate) struct ExecutionContext {
+    pub(crate) id: ExecutionId,
+    /// The tools that it may call and be told of.
+    pub(crate) tools: ToolPatterns,
+    pub(crate) introspection: IntrospectionState,
+    /// The code as it was sent.
+    pub(crate) code: Arc<str>,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) trace: TraceContext,
+    pub(crate) span: tracing::Span,
+    /// The audit that has to have a record of every call; `None`: there is no audit.
+    pub(crate) audit: Option<Audit>,
+    /// The records of this execution, once its start is recorded.
+    pub(crate) trail: OnceLock<Trail>,
+    pub(crate) events: broadcast::Sender<Event>,
+    pub(crate) spending: Spending,
+    pub(crate) approvals: ApprovalState,
+    /// Who is asked for approvals; `None`: calls that need one are denied.
+    pub(crate) approver: Option<Arc<dyn Approver>>,
+    /// How long one approval may take.
+    pub(crate) approval_timeout: Duration,
+}
+
+impl fmt::Debug for ExecutionContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutionContext").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl ExecutionContext {
+    /// Creates a context without rules and without an approver, for tests of other parts.
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
+    pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
+        Self {
+            id,
+            tools: ToolPatterns::default(),
+            introspection: IntrospectionState::default(),
+            code: "".into(),
+            phase: None,
+            trace: TraceContext::NONE,
+            span: tracing::Span::none(),
+            audit: None,
+            trail: OnceLock::new(),
+            events,
+            spending: Spending::new(&crate::rules::policy::Budget::default()),
+            approvals: ApprovalState::default(),
+            approver: None,
+            approval_timeout: Duration::ZERO,
+        }
+    }
+
+    /// Lets watchers know. Nobody has to watch, and a slow watcher does not hold us up.
+    pub(crate) fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    /// Records in the audit, where there is one, that the code is about to run.
+    ///
+    /// # Errors
+    /// [`AuditError`]: it could not be recorded; nothing may run.
+    pub(crate) fn record_start(&self, subject: &str, session: &str, limits: &LimitOverrides) -> Result<(), AuditError> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let code = &*self.code;
+        let trail = Trail::begin(audit.clone(), subject, session, &self.id, code, |audit, origin| {
+            let client = concat!("host-client/", env!("CARGO_PKG_VERSION"));
+            audit.execution(&ExecutionStart { origin, client, code, limits, trace: Some(self.trace) })
+        });
+        // It is recorded once: the execution is new.
+        drop(self.trail.set(trail?));
+        Ok(())
+    }
+}
+
+/// What an execution may ask about its tools, and what it was told.
+#[derive(Debug, Default)]
+pub(crate) struct IntrospectionState {
+    /// Whether the execution has the binding `introspection`.
+    pub(crate) is_allowed: bool,
+    /// Answers take memory and time: one at a time.
+    pub(crate) turn: Mutex<()>,
+    /// The interfaces of all tools, as they were when they were first asked for.
+    pub(crate) interfaces: OnceLock<Bytes>,
+}
+
+impl IntrospectionState {
+    /// Creates the state of an execution with these bindings.
+    pub(crate) fn of(bindings: &[String]) -> Self {
+        Self { is_allowed: bindings.iter().any(|name| name == "introspection"), ..Self::default() }
+    }
+}

@@ -1,0 +1,355 @@
+//! What a tool call passes, from the relay's frame to the answer. Each step takes the proof of the one before, so that none
+//! can be left out.
+
+mod approve;
+mod question;
+mod result;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use relay_proto::wire::message::Payload;
+use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use super::ledger::Refused;
+use super::{CallPermit, CallRecord, End, Unrecorded};
+use crate::audit::{self, Arguments};
+use crate::event::Event;
+use crate::executor::{self, ToolRequest};
+use crate::host::Host;
+use crate::introspect;
+use crate::rules::approval::{Approver, Grants};
+use crate::rules::policy::Decision;
+use crate::text::short_name;
+use crate::tool::validate::ValidArguments;
+use crate::tool::{CallContext, Effect, Registered};
+use crate::tools::Tools;
+use result::check_result;
+
+/// The longest text of a failure that is sent, in bytes.
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
+
+/// A failure, as the code reads it.
+struct Failure(ErrorCode, String);
+
+/// A call that the policy allows, or that a person is to be asked about.
+struct RuledCall {
+    registered: Arc<Registered>,
+    /// The line of the policy.
+    rule: Arc<str>,
+    is_asked: bool,
+}
+
+/// A call whose decision is in the audit, where there is one.
+struct RecordedCall {
+    ruled: RuledCall,
+}
+
+/// A call whose arguments fit its tool's schema.
+struct CheckedCall {
+    recorded: RecordedCall,
+    arguments: ValidArguments,
+}
+
+impl CheckedCall {
+    fn registered(&self) -> &Arc<Registered> {
+        &self.recorded.ruled.registered
+    }
+
+    fn approved(self) -> ApprovedCall {
+        ApprovedCall { registered: self.recorded.ruled.registered, arguments: self.arguments }
+    }
+}
+
+/// A call that may run, with exactly the arguments that were approved. The approval is in the audit.
+struct ApprovedCall {
+    registered: Arc<Registered>,
+    arguments: ValidArguments,
+}
+
+/// A tool's result, as it came.
+struct RawResult {
+    registered: Arc<Registered>,
+    json: Bytes,
+}
+
+/// A result that fits its limits.
+struct SizedResult(RawResult);
+
+/// A result that fits its tool's schema, too.
+struct CheckedResult(Bytes);
+
+/// One call on its way.
+struct Dispatch<'a> {
+    host: &'a Host,
+    /// What was approved for the whole session.
+    of_session: &'a Grants,
+    call: &'a CallRecord,
+    message: &'a wire::ToolCall,
+    arrived: Instant,
+    caller: Caller<'a>,
+}
+
+/// Who made a call, and what it has to be told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Caller<'a> {
+    /// Code at a relay, which is told the call's state so that its clocks stop while a person thinks.
+    Relay(&'a mpsc::Sender<Payload>),
+    /// Code at a relay that knows nothing of states: its clocks run.
+    RelayWithoutCallState,
+    /// This host.
+    Host,
+}
+
+/// Takes a call through all its steps, and gives the answer.
+pub(crate) async fn dispatch(
+    host: &Host,
+    of_session: &Grants,
+    permit: &CallPermit,
+    message: wire::ToolCall,
+    caller: Caller<'_>,
+) -> wire::ToolResult {
+    let call = &*permit.call;
+    let (id, arguments_bytes) = (call.id, message.arguments.len());
+    call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
+    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), caller };
+    // Whatever panics in between, there is an answer.
+    let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span().clone())).catch_unwind().await;
+    let outcome = outcome.unwrap_or_else(|_panic| {
+        tracing::error!(tool = call.tool, "the host failed inside: it panicked");
+        Err(Failure(ErrorCode::Internal, format!("the host failed inside, at the call of {}", call.tool)).into())
+    });
+    match outcome {
+        Ok((tool, CheckedResult(result))) => {
+            call.close(&End::Finished { tool: &tool, result_bytes: result.len() });
+            success(id.to_string(), result)
+        }
+        Err(Failed { failure: Failure(code, message), denied }) => {
+            let answer = failure(id.to_string(), code, message);
+            let (code, reason) = (Code::from(code), &answer.error);
+            call.close(&match &denied {
+                Some(Denied { tool, rule, .. }) => End::Denied { tool, code, reason, rule },
+                None => End::Failed { code, message: reason },
+            });
+            answer
+        }
+    }
+}
+
+/// Why a call gave no result.
+struct Failed {
+    failure: Failure,
+    denied: Option<Denied>,
+}
+
+/// A call that was not allowed, and the line of the policy, or what stands for it.
+struct Denied {
+    tool: ToolName,
+    effect: Option<Effect>,
+    rule: Arc<str>,
+}
+
+impl Denied {
+    fn new(registered: &Registered, rule: Arc<str>) -> Self {
+        Self { tool: registered.name.clone(), effect: registered.spec.manifest.effect, rule }
+    }
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, denied: None }
+    }
+}
+
+impl Dispatch<'_> {
+    /// The steps between the ledger and the reply.
+    async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
+        let parsed = parse_arguments(self.message);
+        if introspect::is_question(&self.message.tool) {
+            return self.answer(parsed?).await;
+        }
+        let found = find(&self.host.tools, &self.message.tool);
+        let ruled = found.map_err(Failed::from).and_then(|registered| self.rule(registered));
+        let recorded = self.record(ruled, &parsed)?;
+        let checked = check_arguments(recorded, parsed)?;
+        let left = self.left();
+        let approved = self.approve(checked).await?;
+        // While a person thought, a relay that does not know of it did not stop its clock.
+        let left = if matches!(self.caller, Caller::RelayWithoutCallState) { self.left() } else { left };
+        let name = approved.registered.name.clone();
+        let result = self.execute(approved, left).await?;
+        let result = self.check_size(result)?;
+        self.host.tools.declarations().learn(&result.0.registered, &result.0.json);
+        let result = check_result(result)?;
+        Ok((name, result))
+    }
+
+    /// Until the relay gives the call up.
+    fn left(&self) -> Duration {
+        Duration::from_millis(self.message.remaining_ms.max(1)).saturating_sub(self.arrived.elapsed())
+    }
+
+    /// The policy, and what it lets an execution use.
+    fn rule(&self, registered: Arc<Registered>) -> Result<RuledCall, Failed> {
+        let context = &self.call.context;
+        let name = &registered.name;
+        let ruling = self.host.policy.decide(name, &registered.spec.manifest, context.phase);
+        let denied = |failure, rule| Failed { failure, denied: Some(Denied::new(&registered, rule)) };
+        let is_asked = match ruling.decision {
+            Decision::Deny { reason } => {
+                let failure = Failure(ErrorCode::ToolDenied, format!("{name} was denied: {reason}"));
+                return Err(denied(failure, ruling.rule));
+            }
+            Decision::Ask => true,
+            Decision::Allow => false,
+        };
+        if let Err((code, message)) = context.spending.call(name) {
+            return Err(denied(Failure(code, message), "budget".into()));
+        }
+        Ok(RuledCall { rule: ruling.rule, is_asked, registered })
+    }
+
+    /// The decision goes into the audit before anything follows from it.
+    fn record(
+        &self,
+        ruled: Result<RuledCall, Failed>,
+        parsed: &Result<Value, Failure>,
+    ) -> Result<RecordedCall, Failed> {
+        let bytes = self.message.arguments.len();
+        let arguments = match parsed {
+            Ok(value) => Arguments::Value { value, bytes },
+            Err(_) => Arguments::Unread { bytes },
+        };
+        let (effect, ruling) = match &ruled {
+            Ok(RuledCall { registered, rule, is_asked }) => {
+                let decision = if *is_asked { audit::Decision::Ask } else { audit::Decision::Allow };
+                (registered.spec.manifest.effect, (decision, &**rule))
+            }
+            Err(Failed { denied: Some(Denied { effect, rule, .. }), .. }) => {
+                (*effect, (audit::Decision::Deny, &**rule))
+            }
+            Err(_) => (None, (audit::Decision::Deny, "there is no such tool")),
+        };
+        let recorded = self.call.decide(effect, arguments, ruling);
+        recorded.map_err(|error| self.unrecorded(&error))?;
+        ruled.map(|ruled| RecordedCall { ruled })
+    }
+
+    /// What cannot be recorded is not done. What the reason is, is not for the code to know.
+    fn unrecorded(&self, error: &Unrecorded) -> Failure {
+        tracing::error!(%error, tool = self.call.tool, "a call was not run because it could not be recorded");
+        Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", self.call.tool))
+    }
+
+    /// The approver's name. What it does is its own; it must not take the call with it.
+    fn name_of(&self, approver: &Arc<dyn Approver>) -> String {
+        std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
+    }
+
+    async fn tell_state(&self, status: wire::CallStatus) {
+        if let Caller::Relay(states) = self.caller {
+            let state = wire::CallState {
+                execution_id: self.call.context.id.as_str().to_owned(),
+                call_id: self.call.id.to_string(),
+                status: status.into(),
+            };
+            // Nobody is left to hear it when this fails.
+            let _ = states.send(Payload::CallState(state)).await;
+        }
+    }
+
+    async fn execute(&self, approved: ApprovedCall, left: Duration) -> Result<RawResult, Failure> {
+        let ApprovedCall { registered, arguments } = approved;
+        let (id, context, name) = (self.call.id.0, &self.call.context, &registered.name);
+        let most = registered.spec.manifest.timeout.min(left);
+        let deadline = Instant::now() + most;
+        let context_of_call = CallContext {
+            execution: context.id.clone(),
+            call: id,
+            tool: name.clone(),
+            deadline,
+            trace: context.trace.child(id),
+        };
+        if !self.call.run(name) {
+            return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));
+        }
+        let arguments = arguments.into_inner();
+        let request = ToolRequest { context: context_of_call, arguments, registered: Arc::clone(&registered) };
+        // The tool's own code may panic before its future exists, too.
+        let running = async { executor::run(self.host.service.clone(), request).await };
+        match tokio::time::timeout_at(deadline, AssertUnwindSafe(running).catch_unwind()).await {
+            Ok(Ok(Ok(json))) => Ok(RawResult { registered, json }),
+            Ok(Ok(Err((code, message)))) => Err(Failure(code, message)),
+            Ok(Err(_panic)) => Err(Failure(ErrorCode::ToolFailed, format!("{name} failed inside (it panicked)"))),
+            Err(_elapsed) => {
+                Err(Failure(ErrorCode::ToolTimeout, format!("{name} did not answer within {} ms", most.as_millis())))
+            }
+        }
+    }
+}
+
+fn find(tools: &Tools, name: &str) -> Result<Arc<Registered>, Failure> {
+    let known = tools.get(name);
+    known.ok_or_else(|| match ToolName::try_from(name.to_owned()) {
+        Err(error) => Failure(ErrorCode::InvalidToolName, error.to_string()),
+        Ok(name) => {
+            let (code, message) = tools.unknown(&name);
+            Failure(code, message)
+        }
+    })
+}
+
+/// The arguments as a value, before anybody looks at what they say.
+fn parse_arguments(call: &wire::ToolCall) -> Result<Value, Failure> {
+    let (name, json) = (short_name(&call.tool), &call.arguments[..]);
+    let most = LimitName::ArgumentsBytes.maximum();
+    if json.len() as u64 > most {
+        let message = format!("the arguments of {name} have {} bytes; at most {most} are taken", json.len());
+        return Err(Failure(ErrorCode::ArgumentsLimit, message));
+    }
+    let json = if json.is_empty() { b"null" } else { json };
+    serde_json::from_slice(json).map_err(|error| unfit(name, &error.to_string()))
+}
+
+fn check_arguments(recorded: RecordedCall, parsed: Result<Value, Failure>) -> Result<CheckedCall, Failure> {
+    let registered = &recorded.ruled.registered;
+    let arguments = registered.arguments.check(parsed?);
+    let arguments = arguments.map_err(|reason| unfit(registered.name.as_str(), &reason))?;
+    Ok(CheckedCall { recorded, arguments })
+}
+
+fn unfit(name: &str, reason: &str) -> Failure {
+    Failure(ErrorCode::InvalidArguments, format!("{name} was called with arguments that do not fit: {reason}"))
+}
+
+/// The answer to a call that the ledger did not let in; nothing when the first one's answer is still to come.
+pub(crate) fn refusal(call: wire::ToolCall, refused: Refused) -> Option<wire::ToolResult> {
+    match refused {
+        Refused::Running => None,
+        Refused::Answered(answer) => Some(answer),
+        Refused::Failed(code, message) => Some(failure(call.id, code, message)),
+        Refused::Violation(_) => None,
+    }
+}
+
+/// The id of a call, if it is one of the relay's.
+pub(crate) fn call_id(call: &wire::ToolCall) -> Option<CallId> {
+    CallId::try_from(call.id.as_str()).ok()
+}
+
+fn success(id: String, result: Bytes) -> wire::ToolResult {
+    wire::ToolResult { id, success: true, result, ..wire::ToolResult::default() }
+}
+
+fn failure(id: String, code: ErrorCode, mut message: String) -> wire::ToolResult {
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
+    let code = Code::from(code).as_str().to_owned();
+    wire::ToolResult { id, success: false, error: message, code, ..wire::ToolResult::default() }
+}

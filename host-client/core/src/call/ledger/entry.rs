@@ -1,0 +1,132 @@
+//! One execution in the ledger: its budget, its calls and their answers, what it printed.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use relay_proto::{CallId, ErrorCode, ToolName, wire};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::{Budget, Ended};
+use crate::call::{CallPermit, CallRecord, ExecutionContext};
+use crate::error::ExecutionError;
+use crate::event::Event;
+use crate::introspect;
+use crate::outcome::{OutputItem, Usage};
+use crate::text::short_name;
+
+/// One execution that has not ended.
+pub(super) struct Entry {
+    pub(super) budget: Budget,
+    /// Whether the code was sent: before that, nobody can have called anything for it.
+    pub(super) is_started: bool,
+    pub(super) calls: HashMap<CallId, (Fingerprint, CallState)>,
+    /// The calls that hold a place, and how each is stopped.
+    pub(super) in_flight: HashMap<CallId, Option<AbortHandle>>,
+    pub(super) answers: VecDeque<(CallId, usize)>,
+    pub(super) answer_bytes: usize,
+    pub(super) output: Vec<OutputItem>,
+    pub(super) output_bytes: usize,
+    pub(super) context: Arc<ExecutionContext>,
+    pub(super) outcome: oneshot::Sender<Ended>,
+}
+
+/// What a call asks for, so that the same id with something else is noticed.
+pub(super) type Fingerprint = u64;
+
+pub(super) fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
+    let mut hasher = DefaultHasher::new();
+    (&call.tool, &call.arguments).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What is known of a call.
+pub(super) enum CallState {
+    Running(Arc<CallRecord>),
+    Answered(wire::ToolResult),
+    /// It was answered, and the answer was too large to keep.
+    Forgotten,
+}
+
+impl Entry {
+    pub(super) fn new(budget: Budget, context: Arc<ExecutionContext>, outcome: oneshot::Sender<Ended>) -> Self {
+        Self {
+            budget,
+            is_started: false,
+            calls: HashMap::new(),
+            in_flight: HashMap::new(),
+            answers: VecDeque::new(),
+            answer_bytes: 0,
+            output: Vec::new(),
+            output_bytes: 0,
+            context,
+            outcome,
+        }
+    }
+
+    /// Takes a call that was not seen before, within the budget.
+    pub(super) fn admit(
+        &mut self,
+        id: CallId,
+        fingerprint: Fingerprint,
+        call: &wire::ToolCall,
+    ) -> Result<CallPermit, (ErrorCode, String)> {
+        let bytes = call.arguments.len() as u64;
+        if bytes > self.budget.arguments_bytes {
+            let most = self.budget.arguments_bytes;
+            let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
+            return Err((ErrorCode::ArgumentsLimit, message));
+        }
+        // IntrospectionState about tools are answered of those that the patterns allow.
+        if let Ok(name) = ToolName::try_from(call.tool.clone())
+            && !introspect::is_question(&call.tool)
+            && !self.budget.tools.allow(&name)
+        {
+            return Err((ErrorCode::UnknownTool, format!("there is no tool {name} for this execution")));
+        }
+        if self.calls.len() as u64 >= self.budget.tool_calls || self.in_flight.len() >= self.budget.in_flight {
+            let message = "the execution has used up the tool calls that it was given".to_owned();
+            return Err((ErrorCode::ToolCallLimit, message));
+        }
+        let record = Arc::new(CallRecord::new(id, Arc::clone(&self.context), short_name(&call.tool)));
+        self.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record))));
+        self.in_flight.insert(id, None);
+        Ok(CallPermit { call: record })
+    }
+
+    /// Stops what runs, and tells the outcome to whoever waits for it.
+    pub(super) fn end(self, result: Result<wire::Result, ExecutionError>) {
+        // First for everybody who watches, then in fact. A call that ends its own execution waits for nothing after that.
+        for (_, call) in self.calls.into_values() {
+            if let CallState::Running(record) = call {
+                record.stop();
+            }
+        }
+        for abort in self.in_flight.into_values().flatten() {
+            abort.abort();
+        }
+        let most = self.budget.result_bytes;
+        let result = result.and_then(|result| match result.data.len() as u64 > most {
+            false => Ok(result),
+            true => {
+                let text = format!("the result has {} bytes; this execution was given {most}", result.data.len());
+                Err(ExecutionError::new(ErrorCode::ResultLimit, text))
+            }
+        });
+        let (code, bytes, usage) = match &result {
+            Ok(result) => {
+                let bytes = result.data.len();
+                self.context.tell(Event::Result { bytes });
+                (None, bytes, result.usage.map(Usage::from).unwrap_or_default())
+            }
+            Err(error) => (Some(error.code.clone()), 0, error.usage),
+        };
+        if let Some(trail) = self.context.trail.get() {
+            trail.end(code.as_ref(), bytes, usage);
+        }
+        self.context.tell(Event::Ended { code, usage });
+        // Nobody has to wait for it.
+        let _ = self.outcome.send(Ended { result, output: self.output });
+    }
+}

@@ -1,0 +1,193 @@
+//! One call from its arrival to its end: whatever ends it, it ends once, for the audit, the events and the spans alike.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use relay_proto::{CallId, Code, ErrorCode, ToolName};
+use tokio::time::Instant;
+
+use super::ExecutionContext;
+use crate::audit::{Arguments, AuditError, CallTrail, Decision, Verdict};
+use crate::event::Event;
+use crate::tool::Effect;
+
+/// A call that was let in.
+pub(crate) struct CallRecord {
+    pub(crate) id: CallId,
+    pub(crate) context: Arc<ExecutionContext>,
+    /// The tool's name, as it came.
+    pub(crate) tool: String,
+    span: OnceLock<tracing::Span>,
+    arrived: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is in the audit of it, where there is one.
+    trail: Option<CallTrail>,
+    is_recorded: bool,
+    is_running: bool,
+    is_closed: bool,
+}
+
+/// How a call ended.
+pub(crate) enum End<'a> {
+    Finished { tool: &'a ToolName, result_bytes: usize },
+    Failed { code: Code, message: &'a str },
+    Denied { tool: &'a ToolName, code: Code, reason: &'a str, rule: &'a Arc<str> },
+}
+
+impl CallRecord {
+    /// Creates the record of a call that was let in. It is cheap: it may be made under a lock.
+    pub(crate) fn new(id: CallId, context: Arc<ExecutionContext>, tool: &str) -> Self {
+        Self {
+            id,
+            context,
+            tool: tool.to_owned(),
+            span: OnceLock::new(),
+            arrived: Instant::now(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns the call's span, with the names of OpenTelemetry's conventions for generative AI. It begins when it is first
+    /// asked for.
+    pub(crate) fn span(&self) -> &tracing::Span {
+        self.span.get_or_init(|| {
+            let tool = self.tool.as_str();
+            tracing::info_span!(
+                parent: &self.context.span,
+                "execute_tool",
+                otel.name = format_args!("execute_tool {tool}"),
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = tool,
+                gen_ai.tool.call.id = self.id.0,
+                error.r#type = tracing::field::Empty,
+            )
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records what the policy says, where there is an audit: one that is asked for and not there is an error.
+    ///
+    /// # Errors
+    /// It could not be recorded: the tool must not run.
+    pub(crate) fn decide(
+        &self,
+        effect: Option<Effect>,
+        arguments: Arguments<'_>,
+        ruling: (Decision, &str),
+    ) -> Result<(), Unrecorded> {
+        let mut state = self.state();
+        if state.is_closed {
+            // It was stopped meanwhile, and nothing may follow its end.
+            return Err(Unrecorded::Stopped);
+        }
+        state.trail = match self.context.trail.get() {
+            Some(trail) => Some(trail.decision(self.id, &self.tool, effect, arguments, ruling)?),
+            None if self.context.audit.is_some() => return Err(Unrecorded::NoTrail),
+            None => None,
+        };
+        state.is_recorded = true;
+        Ok(())
+    }
+
+    /// Records what a person said, and when it could not be recorded, what they said does not hold.
+    ///
+    /// # Errors
+    /// It could not be recorded.
+    pub(crate) fn approve(
+        &self,
+        verdict: Verdict,
+        approver: Option<&str>,
+        waited: std::time::Duration,
+    ) -> Result<(), Unrecorded> {
+        let state = self.state();
+        if state.is_closed {
+            return Err(Unrecorded::Stopped);
+        }
+        match (self.context.trail.get(), &state.trail) {
+            (Some(trail), Some(call)) => Ok(trail.approval(call, verdict, approver, waited)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the tool runs from now on. Gives `false` where the call was stopped, or its decision not recorded.
+    #[must_use]
+    pub(crate) fn run(&self, tool: &ToolName) -> bool {
+        let mut state = self.state();
+        if state.is_closed || !state.is_recorded {
+            return false;
+        }
+        state.is_running = true;
+        self.context.tell(Event::ToolCallStarted { id: self.id.0, tool: tool.clone() });
+        true
+    }
+
+    /// Ends it; only the first end counts.
+    pub(crate) fn close(&self, end: &End<'_>) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.is_closed, true) {
+            return;
+        }
+        let id = self.id.0;
+        let (error, result_bytes, event) = match end {
+            End::Finished { tool, result_bytes } => {
+                let (tool, elapsed) = ((*tool).clone(), self.arrived.elapsed());
+                (None, *result_bytes, Event::ToolCallFinished { id, tool, elapsed, result_bytes: *result_bytes })
+            }
+            End::Failed { code, message } => {
+                let (tool, message) = (self.tool.clone(), (*message).to_owned());
+                (Some(code.clone()), 0, Event::ToolCallFailed { id, tool, code: code.clone(), message })
+            }
+            End::Denied { tool, code, reason, rule } => {
+                let (tool, reason, rule) = ((*tool).clone(), (*reason).to_owned(), Arc::clone(rule));
+                (Some(code.clone()), 0, Event::ToolCallDenied { id, tool, code: code.clone(), reason, rule })
+            }
+        };
+        if let Some(error) = &error {
+            self.span().record("error.type", error.as_str());
+        }
+        if let (Some(trail), Some(call)) = (self.context.trail.get(), state.trail.take()) {
+            trail.completion(&call, error.as_ref(), result_bytes);
+        }
+        self.context.tell(event);
+    }
+
+    /// Ends it because nobody waits for its answer any more. What has begun may have been done.
+    pub(crate) fn stop(&self) {
+        let is_running = self.state().is_running;
+        let (code, message) = if is_running {
+            (ErrorCode::OutcomeUnknown, "the call was stopped while its tool ran: what it asked for may have been done")
+        } else {
+            (ErrorCode::Cancelled, "the call was stopped before its tool ran")
+        };
+        self.close(&End::Failed { code: code.into(), message });
+    }
+}
+
+impl Drop for CallRecord {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Why something is not done: there is no record of it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unrecorded {
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    #[error("the execution is not in the audit")]
+    NoTrail,
+    #[error("the call was stopped")]
+    Stopped,
+}
+
+/// Proof that a call may come in: the ledger admitted it, or the application makes it itself.
+pub(crate) struct CallPermit {
+    pub(crate) call: Arc<CallRecord>,
+}

@@ -1,0 +1,330 @@
+//! Connecting to a relay, running code there, and what came of it.
+
+mod execution;
+mod lazy;
+mod outcome;
+mod request;
+#[cfg(feature = "short-path")]
+mod short_path;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use base64::Engine as _;
+use relay_proto::wire::message::Payload;
+use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
+use tokio::sync::broadcast;
+
+use crate::call::ledger::{Budget, Opened};
+use crate::call::{ExecutionContext, IntrospectionState};
+use crate::error::{Error, ExecutionError};
+use crate::event::{Event, Route};
+use crate::host::Host;
+use crate::random::new_trace;
+use crate::rules::approval::ApprovalState;
+use crate::rules::policy::Spending;
+use crate::session::Session;
+use crate::session::connection;
+
+pub use crate::outcome::{Usage, Warning};
+pub use crate::session::config::ClientConfig;
+pub use execution::Execution;
+pub use lazy::LazyClient;
+pub use outcome::Outcome;
+pub use request::{ExecuteRequest, MODEL_BINDINGS};
+
+/// What a relay may take on top of the limits before an execution is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most bytes of a token that are looked at.
+const MAX_TOKEN_BYTES: usize = 16 << 10;
+
+/// Whose a token is, as it says itself. The relay has checked it.
+fn subject(token: &str) -> Option<String> {
+    let claims = token.get(..token.len().min(MAX_TOKEN_BYTES))?.split('.').nth(1)?;
+    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    Some(claims.get("sub")?.as_str()?.to_owned())
+}
+
+/// The limits that this version knows.
+fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
+    let mut known = LimitOverrides::default();
+    for (name, value) in limits {
+        if let Ok(name) = name.parse() {
+            known.set(name, *value);
+        }
+    }
+    known
+}
+
+/// A session with a relay. Clones share it; it ends when the last is dropped.
+#[derive(Clone)]
+pub struct Client {
+    session: Arc<Session>,
+    welcome: Arc<wire::Welcome>,
+    /// What the token allows; a renewal can change it.
+    grant: Arc<RwLock<TokenGrant>>,
+    queue_timeout: Duration,
+    /// The subject of the token, as the token says.
+    subject: Arc<str>,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone)]
+struct TokenGrant {
+    /// What an execution may use unless it asks for less.
+    limits: LimitOverrides,
+    /// The tools that exist for it.
+    tools: ToolPatterns,
+}
+
+impl TokenGrant {
+    fn new(limits: &BTreeMap<String, u64>, tools: &[String]) -> Self {
+        let tools = ToolPatterns::new((!tools.is_empty()).then(|| tools.to_vec()));
+        Self { limits: known_limits(limits), tools }
+    }
+
+    /// Returns the limit that holds for a request: the lowest of the token's, the maximum and the request's.
+    fn effective_limit(&self, asked: &LimitOverrides, name: LimitName) -> u64 {
+        let session = self.limits.get(name).unwrap_or(u64::MAX);
+        session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("session", &self.welcome.session_id).field("relay", &self.welcome.relay).finish()
+    }
+}
+
+impl Client {
+    /// Connects to a relay and announces the tools. With [`crate::Tools`] alone, tools that read run and all others are
+    /// refused; a [`Host`] has a policy and an approver.
+    ///
+    /// # Errors
+    /// - [`Error::Address`]: the address is not one, or would send the token in the clear.
+    /// - [`Error::Unreachable`]: no relay answers within [`ClientConfig::connect_timeout`].
+    /// - [`Error::Unauthenticated`]: the relay does not accept the token.
+    /// - [`Error::Refused`]: the server is no relay, or is full.
+    /// - [`Error::Tools`]: the tools are more than a relay takes.
+    pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
+        let (session, welcome) = connection::connect(&config, host.into()).await?;
+        let subject = subject(&config.token).unwrap_or_else(|| "unknown".into());
+        Ok(Self::over(session, welcome, config.queue_timeout, &subject))
+    }
+
+    /// Makes the client of a session that has begun.
+    pub(crate) fn over(session: Arc<Session>, welcome: wire::Welcome, queue_timeout: Duration, subject: &str) -> Self {
+        let grant = Arc::new(RwLock::new(TokenGrant::new(&welcome.limits, &welcome.tools)));
+        Self { session, welcome: Arc::new(welcome), grant, queue_timeout, subject: subject.into() }
+    }
+
+    /// Tells whether the session has ended, so that nothing can be run in it any more.
+    pub fn is_over(&self) -> bool {
+        self.session.ledger.is_lost()
+    }
+
+    /// Returns the host: its tools, policy, approver and audit.
+    pub fn host(&self) -> &Host {
+        &self.session.host
+    }
+
+    fn shared_host(&self) -> Arc<Host> {
+        Arc::clone(&self.session.host)
+    }
+
+    /// Returns the limits that an execution has here unless it asks for less, as far as this version knows them.
+    pub fn limits(&self) -> LimitOverrides {
+        self.grant().limits
+    }
+
+    fn grant(&self) -> TokenGrant {
+        self.grant.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn offers(&self, feature: &str) -> bool {
+        self.welcome.features.iter().any(|name| name == feature)
+    }
+
+    /// Goes on in the same session with a newer token of the same subject. What that token allows holds for executions from
+    /// now on. Returns how long it is good.
+    ///
+    /// # Errors
+    /// - [`Error::Unauthenticated`]: the relay does not accept the token; the session goes on as before.
+    /// - [`Error::Refused`]: the relay cannot renew, or is renewing already; the session goes on as before.
+    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
+    pub async fn renew(&self, token: &str) -> Result<Duration, Error> {
+        if !self.offers("renew") {
+            return Err(Error::Refused("it cannot renew a session".into()));
+        }
+        let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
+        // From here on nothing is waited for until it is sent: whoever stops waiting leaves nothing half done.
+        let room = self.session.outbound.reserve().await.map_err(|_| over())?;
+        let on_its_way = || Error::Refused("a renewal is on its way already".into());
+        let answer = self.session.expect_renewal().ok_or_else(on_its_way)?;
+        room.send(Payload::Renew(wire::Renew { token: token.to_owned() }));
+        let renewed = answer.await.map_err(|_| over())?;
+        match renewed.code.as_str() {
+            "" => {
+                *self.grant.write().unwrap_or_else(PoisonError::into_inner) =
+                    TokenGrant::new(&renewed.limits, &renewed.tools);
+                Ok(Duration::from_millis(renewed.expires_in_ms))
+            }
+            "UNAUTHENTICATED" => Err(Error::Unauthenticated),
+            _ => Err(Error::Refused(renewed.error)),
+        }
+    }
+
+    /// Returns the bindings that an execution may ask for here.
+    pub fn offered(&self) -> &[String] {
+        &self.welcome.bindings
+    }
+
+    /// Returns what the relay had to say about the token.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.welcome.warnings.iter().cloned().map(Into::into).collect()
+    }
+
+    /// Runs code and waits for what comes of it.
+    ///
+    /// # Errors
+    /// - [`Error::Execution`]: the code failed, hit a limit, or the session ended; [`Error::code`] says which.
+    /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
+    pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
+        self.execute(request).await?.await
+    }
+
+    /// Starts code. The execution runs until it ends or what is returned here is dropped.
+    ///
+    /// # Errors
+    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
+    /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
+    pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+        // Which route it takes depends on the bindings that it has.
+        let mut request = request.with_offered(self.offered());
+        let grant = self.grant();
+        let (budget, within) = self.budget(&request, &grant);
+        #[cfg(feature = "short-path")]
+        let plan = self.plan(&request, &budget, &grant);
+        let result_bytes = budget.result_bytes;
+        let opened = self.open(&mut request, budget, &grant)?;
+        // From here on, dropping it cancels.
+        let execution = Execution::new(Arc::clone(&self.session), opened, within);
+        let context = execution.context();
+        context.record_start(&self.subject, &self.session.key, &request.limits)?;
+        context.tell(Event::CodeReceived { bytes: context.code.len() });
+        #[cfg(feature = "short-path")]
+        match plan {
+            Some(short_path::Plan::Call(call)) => {
+                context.tell(Event::RouteChosen(Route::Host));
+                context.tell(Event::Started);
+                short_path::start(&self.session, context, call);
+                return Ok(execution);
+            }
+            Some(short_path::Plan::Refused(error)) => {
+                context.tell(Event::RouteChosen(Route::Host));
+                self.session.ledger.end(&context.id, Err(error));
+                return Ok(execution);
+            }
+            Some(short_path::Plan::Code(code)) => request.code = code,
+            None => {}
+        }
+        context.tell(Event::RouteChosen(Route::Relay));
+        if self.session.host.policy.budget.bytes_returned.is_some() {
+            request.limits.set(LimitName::ResultBytes, result_bytes);
+        }
+        let message = Payload::Execute(wire::Execute {
+            code: request.code,
+            execution_id: context.id.as_str().to_owned(),
+            limits: request.limits.to_wire(),
+            bindings: request.bindings,
+            input: request.input,
+            remote_tools: request.tools.unwrap_or_default(),
+            traceparent: context.trace.to_string(),
+            local_tools: request.local_tools,
+            seed: request.seed,
+            now_ms: request.now_ms,
+        });
+        let size = frame::payload_len(&message);
+        if let Some(cap) = frame::cap(message.kind().0)
+            && size > cap.bytes
+        {
+            // Before it is started: the relay never hears of it, and nothing has to be cancelled there.
+            let text = format!("the code and its input have {size} bytes; at most {} can be sent", cap.bytes);
+            self.session.ledger.end(&context.id, Err(ExecutionError::new(ErrorCode::InvalidInput, text)));
+            return Ok(execution);
+        }
+        self.session.ledger.start(&context.id);
+        if self.session.outbound.send(message).await.is_err() {
+            return Err(lost("the session is over".into()));
+        }
+        context.tell(Event::Started);
+        Ok(execution)
+    }
+
+    /// Opens an execution in the ledger, with what its calls are held against.
+    fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Result<Opened, Error> {
+        let host = &self.session.host;
+        let trace = request.trace.unwrap_or_else(new_trace);
+        let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
+        let approver = request.approver.take().or_else(|| host.approver.clone());
+        let approval_ms = grant.effective_limit(&request.limits, LimitName::ApprovalMs);
+        let context = |id: ExecutionId, events: broadcast::Sender<Event>| ExecutionContext {
+            tools,
+            introspection,
+            span: tracing::info_span!(
+                "execute_code",
+                gen_ai.operation.name = "execute_tool",
+                gen_ai.tool.name = "execute_code",
+                execution = id.as_str(),
+                trace_id = trace.trace_id(),
+            ),
+            audit: host.audit.clone(),
+            trail: OnceLock::new(),
+            id,
+            code: request.code.as_str().into(),
+            phase: request.phase,
+            trace,
+            events,
+            spending: Spending::new(&host.policy.budget),
+            approvals: ApprovalState::default(),
+            approver,
+            approval_timeout: Duration::from_millis(approval_ms),
+        };
+        self.session.ledger.open(budget, context).map_err(lost)
+    }
+
+    /// Returns what the relay may call in an execution, and after how long the execution is given up. We count it too, and
+    /// take the relay's word only for less than the maxima.
+    fn budget(&self, request: &ExecuteRequest, grant: &TokenGrant) -> (Budget, Duration) {
+        let limit = |name: LimitName| grant.effective_limit(&request.limits, name);
+        let budget = Budget {
+            tools: ToolPatterns::new(request.tools.clone()).and(&grant.tools),
+            arguments_bytes: limit(LimitName::ArgumentsBytes),
+            tool_calls: limit(LimitName::ToolCalls),
+            result_bytes: limit(LimitName::ResultBytes)
+                .min(self.session.host.policy.budget.bytes_returned.unwrap_or(u64::MAX)),
+            in_flight: usize::try_from(limit(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
+        };
+        let wall = Duration::from_millis(limit(LimitName::WallMs));
+        (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
+    }
+
+    /// Finds the call that a request is, if it can be made here; `None`: it runs as code at the relay.
+    #[cfg(feature = "short-path")]
+    fn plan(&self, request: &ExecuteRequest, budget: &Budget, grant: &TokenGrant) -> Option<short_path::Plan> {
+        let limit = |name| match name {
+            LimitName::ResultBytes => budget.result_bytes,
+            name => grant.effective_limit(&request.limits, name),
+        };
+        let (tools, patterns, offered) = (self.session.host.tools(), &budget.tools, self.offered());
+        let knows_patterns = self.offers("granted_tools");
+        short_path::find(request, &short_path::Surroundings { tools, patterns, knows_patterns, offered, limit: &limit })
+    }
+}
+
+fn lost(reason: String) -> Error {
+    Box::new(ExecutionError::new(ErrorCode::SessionLost, reason)).into()
+}

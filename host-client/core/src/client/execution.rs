@@ -1,0 +1,131 @@
+//! A running execution.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use relay_proto::wire::message::Payload;
+use relay_proto::{ErrorCode, ExecutionId, wire};
+use tokio::sync::{broadcast, oneshot};
+use tokio::time::Sleep;
+
+use super::outcome::Outcome;
+use crate::call::ExecutionContext;
+use crate::call::ledger::{Ended, Opened};
+use crate::error::{Error, ExecutionError};
+use crate::event::{Event, EventStream};
+use crate::session::Session;
+
+/// A running execution: a future of its outcome. Dropping it cancels the execution.
+#[derive(Debug)]
+#[must_use = "dropping an execution cancels it"]
+pub struct Execution {
+    context: Arc<ExecutionContext>,
+    session: Arc<Session>,
+    events: Option<broadcast::Receiver<Event>>,
+    outcome: oneshot::Receiver<Ended>,
+    deadline: Pin<Box<Sleep>>,
+    /// When it is given up, waiting for approvals not counted.
+    given_up_at: tokio::time::Instant,
+}
+
+impl Execution {
+    /// From here on, dropping it cancels.
+    pub(super) fn new(session: Arc<Session>, opened: Opened, within: Duration) -> Self {
+        Self {
+            session,
+            events: Some(opened.events),
+            outcome: opened.outcome,
+            deadline: Box::pin(tokio::time::sleep(within)),
+            given_up_at: tokio::time::Instant::now() + within,
+            context: opened.context,
+        }
+    }
+
+    pub(super) fn context(&self) -> &Arc<ExecutionContext> {
+        &self.context
+    }
+
+    /// The id, which is in every event and log of this execution.
+    pub fn id(&self) -> &ExecutionId {
+        &self.context.id
+    }
+
+    /// What happens in it, from the start. It can be taken once.
+    pub fn events(&mut self) -> Option<EventStream> {
+        self.events.take().map(EventStream::new)
+    }
+
+    /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
+    /// printed so far, unless it had ended before. Its tools are no longer waited for.
+    pub fn cancel(&self) {
+        self.give_up(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
+    }
+
+    /// Ends it on our side at once, with this error, and lets the relay know.
+    fn give_up(&self, error: ExecutionError) {
+        if !self.session.ledger.is_open(&self.context.id) {
+            return;
+        }
+        let is_relays = self.session.ledger.is_relays(&self.context.id);
+        self.session.ledger.end(&self.context.id, Err(error));
+        if !is_relays {
+            return;
+        }
+        let cancel = Payload::Cancel(wire::Cancel {
+            execution_id: self.context.id.as_str().to_owned(),
+            reason: "the host dropped it".into(),
+            ..wire::Cancel::default()
+        });
+        if let Err(tokio::sync::mpsc::error::TrySendError::Full(cancel)) = self.session.outbound.try_send(cancel)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let session = Arc::clone(&self.session);
+            runtime.spawn(async move { session.outbound.send(cancel).await });
+        }
+    }
+}
+
+impl Future for Execution {
+    type Output = Result<Outcome, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut ended = Pin::new(&mut self.outcome).poll(cx);
+        while ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
+            // Waiting for people stops the relay's clock, and ours.
+            let (waited, waits) = self.context.approvals.clock.waited();
+            let now = tokio::time::Instant::now();
+            let given_up_at = self.given_up_at + waited;
+            if given_up_at > now || waits {
+                self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
+                continue;
+            }
+            self.give_up(ExecutionError::new(ErrorCode::Timeout, "the relay did not end the execution in time"));
+            ended = Pin::new(&mut self.outcome).poll(cx);
+        }
+        let ended = ready!(ended);
+        let Ok(Ended { result, output }) = ended else {
+            // The ledger always says how an execution ended; it is gone only with the whole session.
+            let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
+            return Poll::Ready(Err(Box::new(error).into()));
+        };
+        Poll::Ready(match result {
+            Ok(result) => Ok(Outcome {
+                json: if result.data.is_empty() { Bytes::from_static(b"null") } else { result.data },
+                output,
+                warnings: result.warnings.into_iter().map(Into::into).collect(),
+                usage: result.usage.unwrap_or_default().into(),
+            }),
+            Err(error) => Err(Box::new(ExecutionError { output, ..error }).into()),
+        })
+    }
+}
+
+impl Drop for Execution {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}

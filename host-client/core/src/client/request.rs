@@ -1,0 +1,164 @@
+//! Code to run, and what holds for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relay_proto::{LimitName, LimitOverrides, TraceContext};
+
+use crate::rules::approval::Approver;
+use crate::rules::policy::Phase;
+
+/// What code of a model has beside `mcp` where the relay offers it: models write these without being told.
+pub const MODEL_BINDINGS: [&str; 4] = ["console", "timers", "servers", "introspection"];
+
+/// Code to run.
+#[derive(Clone)]
+pub struct ExecuteRequest {
+    /// JavaScript, in any of the forms that the relay takes.
+    pub code: String,
+    /// Limits that are to be lower than the session's.
+    pub limits: LimitOverrides,
+    /// What the code has beside `mcp`; `console` unless changed.
+    pub bindings: Vec<String>,
+    /// Further bindings, of which it gets those that the relay offers: asking for others in [`bindings`](Self::bindings) is
+    /// an error.
+    pub bindings_if_offered: Vec<String>,
+    /// What `read_input()` returns, with the binding `io`.
+    pub input: String,
+    /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
+    pub tools: Option<Vec<String>>,
+    /// What the policy offers: only what reads, or what changes things, too; without, what its rules say.
+    pub phase: Option<Phase>,
+    /// Who is asked about its calls; without, the host's approver.
+    pub approver: Option<Arc<dyn Approver>>,
+    /// The trace and the span that the execution belongs to; without, a new trace.
+    pub trace: Option<TraceContext>,
+    /// What `Math.random` begins with; without, it is fresh.
+    pub seed: Option<u64>,
+    /// The time that the code begins at, in ms since 1970; without, it is now.
+    pub now_ms: Option<i64>,
+    /// Whether what is no more than one tool call may be made on this host, without a sandbox.
+    pub short_paths: bool,
+    /// Functions of our own that run beside the code, by the name after `local.`.
+    pub local_tools: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for ExecuteRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExecuteRequest").field("code", &self.code).field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+impl ExecuteRequest {
+    /// Code with the session's limits and `console`.
+    pub fn new(code: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            limits: LimitOverrides::default(),
+            bindings: vec!["console".into()],
+            bindings_if_offered: Vec::new(),
+            input: String::new(),
+            tools: None,
+            phase: None,
+            approver: None,
+            trace: None,
+            seed: None,
+            now_ms: None,
+            local_tools: BTreeMap::new(),
+            short_paths: true,
+        }
+    }
+
+    /// Code that a model wrote: with the session's limits, and with those of [`MODEL_BINDINGS`] that the relay offers.
+    pub fn for_model(code: impl Into<String>) -> Self {
+        let bindings_if_offered = MODEL_BINDINGS.map(Into::into).into();
+        Self { bindings: Vec::new(), bindings_if_offered, ..Self::new(code) }
+    }
+
+    /// Runs the code in the sandbox in any case. Without, what is no more than one tool call is made on this host: the outcome
+    /// is the same.
+    #[must_use]
+    pub fn always_in_sandbox(mut self) -> Self {
+        self.short_paths = false;
+        self
+    }
+
+    /// Makes the outcome the same whenever the same code gets the same tool results: `Math.random` begins with `seed`, and the
+    /// clock with `now_ms`, in ms since 1970. That clock stands still but for timers, which take no time, and results come to
+    /// the code in the order of its calls.
+    #[must_use]
+    pub fn repeatable(mut self, seed: u64, now_ms: i64) -> Self {
+        (self.seed, self.now_ms) = (Some(seed), Some(now_ms));
+        self
+    }
+
+    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a way to us and back. It is
+    /// JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes no policy, no
+    /// schema and no audit.
+    #[must_use]
+    pub fn local_tool(mut self, name: impl Into<String>, source: impl Into<String>) -> Self {
+        self.local_tools.insert(name.into(), source.into());
+        self
+    }
+
+    /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
+    #[must_use]
+    pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
+        self.tools = Some(patterns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Offers the code only the tools of one of the policy's phases.
+    #[must_use]
+    pub fn phase(mut self, phase: Phase) -> Self {
+        self.phase = Some(phase);
+        self
+    }
+
+    /// Sets who is asked about its calls, in the place of the host's approver.
+    #[must_use]
+    pub fn approver(mut self, approver: impl Approver) -> Self {
+        self.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Makes the execution a part of a trace.
+    #[must_use]
+    pub fn trace(mut self, parent: TraceContext) -> Self {
+        self.trace = Some(parent);
+        self
+    }
+
+    /// Lowers a limit, in the unit of its name.
+    #[must_use]
+    pub fn limit(mut self, name: LimitName, value: u64) -> Self {
+        self.limits.set(name, value);
+        self
+    }
+
+    /// Gives the code `read_input()`, which returns `input`, and `emit(text)`.
+    #[must_use]
+    pub fn io(mut self, input: impl Into<String>) -> Self {
+        self.bindings.push("io".into());
+        self.input = input.into();
+        self
+    }
+
+    /// Gives the code exactly these bindings beside `mcp`.
+    #[must_use]
+    pub fn bindings<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.bindings = names.into_iter().map(Into::into).collect();
+        self.bindings_if_offered.clear();
+        self
+    }
+
+    /// With those bindings in [`bindings`](Self::bindings) that it wants if they are offered, and that are.
+    pub(super) fn with_offered(mut self, offered: &[String]) -> Self {
+        for name in std::mem::take(&mut self.bindings_if_offered) {
+            if offered.contains(&name) && !self.bindings.contains(&name) {
+                self.bindings.push(name);
+            }
+        }
+        self
+    }
+}

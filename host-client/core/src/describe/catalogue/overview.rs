@@ -1,0 +1,167 @@
+//! Which tools there are, in so many tokens: as many as fit with their types, the others by name, each server with its share.
+
+use std::sync::Arc;
+
+use super::{estimate_tokens, first_line};
+use crate::describe::declare::{Declarations, one_line};
+use crate::tool::Registered;
+
+/// What goes to names where there are more than fit, of a hundred: the rest shows how some are called.
+const SHARE_OF_NAMES: usize = 60;
+/// What the first line takes.
+const HEADER_TOKENS: usize = 40;
+
+/// The tools of one server.
+struct Section<'a> {
+    server: &'a str,
+    tools: Vec<&'a Arc<Registered>>,
+    /// How many of them are named, the first ones.
+    named: usize,
+    /// What is said of each beyond its name.
+    lines: Vec<Option<String>>,
+}
+
+pub(super) fn of(declarations: &Declarations, tools: &[Arc<Registered>], most_tokens: usize) -> String {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    // They come by name, so those of a server together, but for servers whose names begin with one another.
+    for tool in tools {
+        let server = tool.name.server();
+        match sections.iter_mut().rev().find(|section| section.server == server) {
+            Some(section) => section.tools.push(tool),
+            None => sections.push(Section { server, tools: vec![tool], named: 0, lines: Vec::new() }),
+        }
+    }
+    let room = most_tokens.saturating_sub(HEADER_TOKENS);
+    let needed: usize = tools.iter().map(|tool| name_tokens(tool)).sum::<usize>()
+        + sections.iter().map(|section| estimate_tokens(section.server) + 3).sum::<usize>();
+    let for_names = if needed <= room { room } else { room * SHARE_OF_NAMES / 100 };
+    let spent = name(&mut sections, for_names);
+    let left = explain(declarations, &mut sections, room - spent);
+    // What no line needed is for more names.
+    name(&mut sections, left);
+    written(&sections, tools.len())
+}
+
+fn name_tokens(tool: &Registered) -> usize {
+    estimate_tokens(tool.name.tool()) + 1
+}
+
+/// Names tools in turns, one of each server, until the room is used up. Gives what was spent.
+fn name(sections: &mut [Section<'_>], room: usize) -> usize {
+    let (mut spent, mut goes_on) = (0, true);
+    while std::mem::take(&mut goes_on) {
+        for section in &mut *sections {
+            let Some(tool) = section.tools.get(section.named) else { continue };
+            let heading = if section.named == 0 { estimate_tokens(section.server) + 3 } else { 0 };
+            let tokens = name_tokens(tool) + heading;
+            if spent + tokens <= room {
+                spent += tokens;
+                section.named += 1;
+                goes_on = true;
+            }
+        }
+    }
+    spent
+}
+
+/// Says of tools that are named how they are called, in turns, while it fits. Gives what is left.
+fn explain(declarations: &Declarations, sections: &mut [Section<'_>], room: usize) -> usize {
+    let mut left = room;
+    let most = sections.iter().map(|section| section.named).max().unwrap_or_default();
+    for turn in 0..most {
+        for section in sections.iter_mut().filter(|section| turn < section.named) {
+            let tool = section.tools[turn];
+            // Beyond this there are only names, and every look costs time.
+            let line = (left > 12).then(|| line(declarations, tool));
+            let line = line.and_then(|line| {
+                left = left.checked_sub(estimate_tokens(&line) + 2)?;
+                Some(line)
+            });
+            section.lines.push(line);
+        }
+    }
+    left
+}
+
+fn line(declarations: &Declarations, tool: &Registered) -> String {
+    let signature = declarations.signature(tool);
+    // The name that goes over the wire, where JavaScript spells it in another way.
+    let is_same = signature.starts_with(&format!("{}(", tool.name));
+    let full = if is_same { String::new() } else { one_line(tool.name.as_str()) };
+    let notes: Vec<_> =
+        [full, one_line(&first_line(&tool.spec.description))].into_iter().filter(|note| !note.is_empty()).collect();
+    if notes.is_empty() { signature } else { format!("{signature} // {}", notes.join(": ")) }
+}
+
+fn written(sections: &[Section<'_>], all: usize) -> String {
+    let named: usize = sections.iter().map(|section| section.named).sum();
+    let typed = sections.iter().flat_map(|section| &section.lines).flatten().count();
+    let mut text = match (named == all, typed == all) {
+        (true, true) => format!("All {all} tools:\n"),
+        _ => format!("{named} of {all} tools are shown, {typed} of them with types:\n"),
+    };
+    for section in sections.iter().filter(|section| section.named > 0) {
+        let shown: Vec<_> = section.lines.iter().flatten().collect();
+        for line in &shown {
+            text.push_str(line);
+            text.push('\n');
+        }
+        let bare = (0..section.named).filter(|at| !matches!(section.lines.get(*at), Some(Some(_))));
+        let bare: Vec<_> = bare.map(|at| one_line(section.tools[at].name.tool())).collect();
+        if !bare.is_empty() {
+            let more = if shown.is_empty() { "" } else { " also" };
+            text.push_str(&format!("{}{more}: {}\n", one_line(section.server), bare.join(", ")));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::ToolSpec;
+    use crate::tools::Tools;
+
+    fn tools(servers: &[(&str, usize)]) -> Tools {
+        let tools = Tools::new();
+        for (server, number) in servers {
+            for tool in 0..*number {
+                let schema =
+                    json!({"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}});
+                let spec = ToolSpec::new(format!("{server}.find_{tool}"), "Finds something\nin some place", schema);
+                tools.add_with(spec, |_, _| std::future::pending()).unwrap();
+            }
+        }
+        tools
+    }
+
+    #[test]
+    fn all_tools_are_shown_with_types_where_there_is_room() {
+        assert_eq!(
+            tools(&[("a", 1), ("my-b", 1)]).overview(1_000),
+            "All 2 tools:\n\
+             a.find_0(args: { query: string }): Promise<unknown> // Finds something\n\
+             my_b.find_0(args: { query: string }): Promise<unknown> // my-b.find_0: Finds something\n"
+        );
+        assert_eq!(Tools::new().overview(100), "All 0 tools:\n");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_or_counted_and_each_server_has_its_share() {
+        let many = tools(&[("a", 500), ("b", 5), ("c", 1)]);
+        for most in [0, 50, 100, 300, 1_000, 5_000] {
+            let text = many.overview(most);
+            assert!(estimate_tokens(&text) <= most.max(HEADER_TOKENS), "{most}: {} in {text}", estimate_tokens(&text));
+            assert!(text.contains(" of 506 tools are shown"), "{text}");
+        }
+        let text = many.overview(300);
+        for server in ["a", "b", "c"] {
+            assert!(text.contains(&format!("{server}.find_0(args")), "{text}");
+        }
+        assert!(text.contains("b also: find_"), "{text}");
+        assert!(many.overview(5_000).starts_with("506 of 506 tools are shown, "), "{}", many.overview(5_000));
+    }
+}

@@ -1,0 +1,173 @@
+//! What can go wrong, as one public error.
+
+use std::fmt;
+use std::io;
+
+use relay_proto::{Code, LimitName};
+
+use crate::audit::AuditError;
+use crate::outcome::{OutputItem, Usage, Warning};
+use crate::tool::InvalidTool;
+
+/// Why something did not work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The address of the relay cannot be used.
+    #[error("the relay's address {url:?} cannot be used: {reason}")]
+    Address {
+        /// The address.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No relay answers at the address.
+    #[error("no relay answers at {url}: {error}")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The relay does not accept the token.
+    #[error("the relay does not accept the token: it may be missing, expired, or made for another relay")]
+    Unauthenticated,
+    /// The server that answers is no relay, or refuses the connection; the text is its reason.
+    #[error("the relay refused the connection: {0}")]
+    Refused(String),
+    /// The tool cannot be registered.
+    #[error("the tool {name:?} cannot be registered: {reason}")]
+    Tool {
+        /// The name of the tool, or of its server.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The tools are too many or too large to be announced to a relay.
+    #[error("the tools cannot be announced: {0}")]
+    Tools(String),
+    /// The request could not be recorded in the audit, and was not carried out.
+    #[error("nothing was run: {0}")]
+    Audit(#[from] AuditError),
+    /// A source of tools, such as a file of MCP servers, an OpenAPI document or a ready set, cannot be used.
+    #[error("{origin} cannot be used: {reason}")]
+    Source {
+        /// Which source: its kind and its name, such as `the OpenAPI document api.yaml`.
+        origin: String,
+        /// The source's own error.
+        reason: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The execution ended with an error.
+    #[error(transparent)]
+    Execution(#[from] Box<ExecutionError>),
+    /// The returned value is not of the type that was asked for.
+    #[error("the result is not what was expected: {0}")]
+    Result(#[from] serde_json::Error),
+    /// A local relay could not be started, or does not answer.
+    #[error("a local relay could not be started: {0}")]
+    Local(String),
+}
+
+impl Error {
+    /// Makes the error of a source of tools. `origin` names it, such as `the OpenAPI document api.yaml`.
+    pub fn source(origin: impl Into<String>, reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Source { origin: origin.into(), reason: reason.into() }
+    }
+
+    /// Returns the code of an execution's error; `None` for all other errors.
+    pub fn code(&self) -> Option<&Code> {
+        match self {
+            Self::Execution(error) => Some(&error.code),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidTool> for Error {
+    fn from(InvalidTool { name, reason }: InvalidTool) -> Self {
+        Self::Tool { name, reason }
+    }
+}
+
+/// How an execution failed.
+#[derive(Debug, Clone)]
+pub struct ExecutionError {
+    /// The error code.
+    pub code: Code,
+    /// What happened, for people and models.
+    pub message: String,
+    /// The name of the limit that was hit, as it came; `None`: no limit was.
+    pub limit: Option<String>,
+    /// The line in the source, from 1.
+    pub line: Option<u32>,
+    /// The column in the source, from 1.
+    pub column: Option<u32>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The tool that an uncaught error came from, and that error's code.
+    pub tool: Option<(String, Code)>,
+    /// What the execution used.
+    pub usage: Usage,
+    /// What else was noticed.
+    pub warnings: Vec<Warning>,
+    /// What the code printed before it failed.
+    pub output: Vec<OutputItem>,
+}
+
+impl ExecutionError {
+    /// Makes an error with a code and a message, and nothing else.
+    pub fn new(code: impl Into<Code>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            limit: None,
+            line: None,
+            column: None,
+            hint: None,
+            tool: None,
+            usage: Usage::default(),
+            warnings: Vec::new(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Returns the limit that was hit; `None`: no limit was, or this version does not know it.
+    pub fn limit_name(&self) -> Option<LimitName> {
+        self.limit.as_deref()?.parse().ok()
+    }
+}
+
+impl From<relay_proto::wire::Error> for ExecutionError {
+    fn from(error: relay_proto::wire::Error) -> Self {
+        let text = |text: String| (!text.is_empty()).then_some(text);
+        let number = |number: u32| (number > 0).then_some(number);
+        let code = if error.code.is_empty() { "INTERNAL".to_owned() } else { error.code };
+        Self {
+            code: Code::from(code),
+            message: error.error,
+            limit: text(error.limit),
+            line: number(error.line),
+            column: number(error.column),
+            hint: text(error.hint),
+            tool: text(error.tool).map(|tool| (tool, Code::from(error.tool_code))),
+            usage: error.usage.unwrap_or_default().into(),
+            warnings: error.warnings.into_iter().map(Into::into).collect(),
+            output: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for ExecutionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(f, " (line {line}, column {column})")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ExecutionError {}

@@ -1,0 +1,82 @@
+//! Doors for the fuzz targets: what takes bytes from a relay or a tool's author. Only built for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use relay_proto::{ToolPatterns, frame};
+use serde_json::json;
+
+use crate::call::ExecutionContext;
+use crate::call::ledger::Budget;
+use crate::describe::declare::{MAX_BYTES, declaration};
+use crate::host::Host;
+use crate::rules::policy::Policy;
+use crate::session::Session;
+use crate::tool::validate::Schema;
+use crate::tool::{Effect, ToolSpec};
+use crate::tools::Tools;
+
+/// How many calls the one execution of [`session`] was granted.
+const CALLS: u64 = 3;
+
+/// A relay's messages, in pieces, each with its length in two bytes: no more calls run than were granted, and only of the tool
+/// that was given.
+pub fn session(mut data: &[u8]) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    let ran = Arc::new(AtomicUsize::new(0));
+    let tools = Tools::new();
+    for name in ["a.given", "a.kept"] {
+        let counted = Arc::clone(&ran);
+        let spec = ToolSpec::new(name, "", json!({"type": "object"}));
+        let added = tools.add_with(spec, move |arguments, _| {
+            assert!(name == "a.given" && arguments.is_object());
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { Ok("1".into()) }
+        });
+        assert!(added.is_ok());
+    }
+    runtime.block_on(async {
+        let (session, mut sent) = Session::new(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))), true);
+        let budget = Budget {
+            tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
+            arguments_bytes: 64,
+            tool_calls: CALLS,
+            in_flight: 2,
+            result_bytes: 1 << 20,
+        };
+        let Ok(mut opened) = session.ledger.open(budget, ExecutionContext::for_tests) else { return };
+        session.ledger.start(&opened.context.id);
+        let mut ended = false;
+        while let Some((length, rest)) = data.split_first_chunk::<2>() {
+            let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
+            let (piece, rest) = rest.split_at(length);
+            data = rest;
+            let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
+            let before = ran.load(Ordering::SeqCst);
+            if session.handle(message).is_err() {
+                break;
+            }
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!ended || ran.load(Ordering::SeqCst) == before, "a call ran after the end");
+            while sent.try_next().is_some() {}
+            ended |= opened.outcome.try_recv().is_ok();
+        }
+        assert!(ran.load(Ordering::SeqCst) as u64 <= CALLS);
+    });
+}
+
+/// A tool's schema: whatever is taken can be asked about a value, and whatever comes can be declared.
+pub fn schema(data: &[u8]) {
+    let Ok(schema) = serde_json::from_slice(data) else { return };
+    let spec = ToolSpec::new("a.b", "", schema).effect(Effect::ReadOnly);
+    assert!(declaration(&spec).len() <= MAX_BYTES);
+    let schema = spec.input_schema;
+    if let Ok(schema) = Schema::compile(&schema) {
+        for value in [json!(null), json!({"a": [1, "x", {"a": []}]}), json!([[[[1]]], {}])] {
+            let _ = schema.check(value);
+        }
+    }
+}

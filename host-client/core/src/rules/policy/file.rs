@@ -1,0 +1,216 @@
+//! A policy as a TOML file.
+//!
+//! ```toml
+//! [default]                      # what no rule decides, by effect: these are the defaults
+//! read_only = "allow"
+//! mutating = "ask"
+//! privileged = "ask"
+//! unknown = "ask"
+//!
+//! [[rule]]                       # the first that fits decides
+//! tools = ["git.push", "*.delete_*"]
+//! decision = "deny"
+//! reason = "nothing leaves this machine"
+//!
+//! [[rule]]
+//! tools = ["git.*"]
+//! effects = ["mutating"]         # only tools with one of these
+//! phase = "write"                # only in this phase
+//! decision = "allow"
+//!
+//! [phase.write]                  # the tools that change things and are offered in this phase
+//! tools = ["fs.apply_patch"]
+//!
+//! [budget]                       # of each execution
+//! calls = 500
+//! bytes_read = 50_000_000
+//! bytes_returned = 100_000
+//! [budget.tools."web.*"]         # shared by the tools that the pattern fits
+//! calls = 20
+//!
+//! [manifest."time.*"]            # what is known of tools that others wrote
+//! effect = "read_only"
+//! timeout_ms = 5_000
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use relay_proto::ToolPatterns;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::PolicyError;
+use super::{Budget, Defaults, Phase, Policy, Rule, Verdict};
+use crate::tool::{Effect, ManifestChange};
+
+/// The most bytes of a policy file.
+const MAX_BYTES: usize = 1 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFile {
+    #[serde(default)]
+    default: DefaultsFile,
+    #[serde(default)]
+    rule: Vec<Spanned<RuleFile>>,
+    #[serde(default)]
+    phase: PhasesFile,
+    #[serde(default)]
+    budget: Budget,
+    #[serde(default)]
+    manifest: BTreeMap<String, ManifestChange>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct DefaultsFile {
+    read_only: Option<Verdict>,
+    mutating: Option<Verdict>,
+    privileged: Option<Verdict>,
+    unknown: Option<Verdict>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFile {
+    tools: Vec<String>,
+    effects: Option<Vec<Effect>>,
+    phase: Option<Phase>,
+    decision: Verdict,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct PhasesFile {
+    #[serde(default)]
+    write: WritePhaseFile,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct WritePhaseFile {
+    #[serde(default)]
+    tools: Vec<String>,
+}
+
+impl Policy {
+    /// Reads a policy file; the format stands in [`mod@crate::rules::policy`]'s `file`, and by example in the README.
+    ///
+    /// # Errors
+    /// It cannot be read or is no policy.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
+        let path = path.as_ref();
+        let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), error };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a policy. `origin` says in errors and rulings where it comes from.
+    ///
+    /// # Errors
+    /// It is no policy.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, PolicyError> {
+        let invalid = |reason: String| PolicyError::Invalid { origin: origin.to_owned(), reason };
+        if text.len() > MAX_BYTES {
+            return Err(invalid(format!("it has {} bytes; at most {MAX_BYTES} are read", text.len())));
+        }
+        let file: PolicyFile = toml::from_str(text).map_err(|error| invalid(error.to_string().trim().to_owned()))?;
+        let mut rules = Vec::new();
+        for rule in file.rule {
+            let at = rule.span().start;
+            let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+            rules.push(rule.into_inner().rule(origin, line).map_err(invalid)?);
+        }
+        let usual = Defaults::default();
+        let defaults = Defaults {
+            read_only: file.default.read_only.unwrap_or(usual.read_only),
+            mutating: file.default.mutating.unwrap_or(usual.mutating),
+            privileged: file.default.privileged.unwrap_or(usual.privileged),
+            unknown: file.default.unknown.unwrap_or(usual.unknown),
+        };
+        let write_phase = ToolPatterns::new(Some(file.phase.write.tools));
+        let manifests = file.manifest.into_iter().collect();
+        Ok(Self { rules, defaults, write_phase, budget: file.budget, manifests })
+    }
+}
+
+impl RuleFile {
+    fn rule(self, origin: &str, line: usize) -> Result<Rule, String> {
+        let Self { tools, effects, phase, decision, reason } = self;
+        if tools.is_empty() {
+            return Err(format!("the rule in line {line} names no tools; [\"*\"] would be all"));
+        }
+        if let Some(pattern) = tools.iter().find(|pattern| !pattern.contains(['.', '*'])) {
+            return Err(format!(
+                "the rule in line {line} names {pattern:?}, which no tool is called: a tool is server.tool"
+            ));
+        }
+        if effects.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!("the rule in line {line} has an empty list of effects, so that nothing would fit it"));
+        }
+        if reason.is_some() && decision != Verdict::Deny {
+            return Err(format!("the rule in line {line} has a reason, but only what is denied is given one"));
+        }
+        let text = format!("{origin} line {line}: {decision} {}", tools.join(", "));
+        Ok(Rule { tools: ToolPatterns::new(Some(tools)), effects, phase, verdict: decision, reason, line: text.into() })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use relay_proto::ToolName;
+
+    use super::*;
+    use crate::rules::policy::Decision;
+    use crate::tool::Manifest;
+
+    /// The example at the top of this file.
+    fn example() -> String {
+        let text = include_str!("file.rs").lines().filter_map(|line| line.strip_prefix("//!"));
+        let lines = text.skip_while(|line| !line.contains("```toml")).skip(1).take_while(|line| !line.contains("```"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_example_is_one() {
+        let policy = Policy::parse(&example(), "policy.toml").unwrap();
+        let decide = |tool: &str, phase| {
+            let manifest = Manifest { effect: Some(Effect::Mutating), ..Manifest::default() };
+            policy.decide(&ToolName::try_from(tool.to_owned()).unwrap(), &manifest, phase)
+        };
+        let ruling = decide("git.push", None);
+        assert_eq!(ruling.decision, Decision::Deny { reason: "nothing leaves this machine".into() });
+        assert_eq!(&*ruling.rule, "policy.toml line 7: deny git.push, *.delete_*");
+        assert_eq!(decide("git.commit", None).decision, Decision::Ask, "no phase is not the phase write");
+        assert!(matches!(decide("git.commit", Some(Phase::Write)).decision, Decision::Deny { .. }), "not offered");
+        assert_eq!(decide("fs.apply_patch", Some(Phase::Write)).decision, Decision::Ask);
+        assert_eq!(policy.budget.tools["web.*"].calls, Some(20));
+        assert_eq!(policy.manifests[0].1.effect, Some(Effect::ReadOnly));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (text, words) in [
+            ("[default]\nreadonly = \"allow\"", ["line 2", "readonly", "read_only"]),
+            ("[[rule]]\ntools = [\"*\"]\ndecision = \"maybe\"", ["line 3", "maybe", "`allow`"]),
+            ("[[rule]]\ntools = []\ndecision = \"ask\"", ["line 1", "no tools", "all"]),
+            ("[[rule]]\ntools = [\"git_push\"]\ndecision = \"deny\"", ["line 1", "git_push", "server.tool"]),
+            ("[[rule]]\ntools = [\"*\"]\neffects = []\ndecision = \"deny\"", ["line 1", "effects", "nothing"]),
+            ("[[rule]]\ntools = [\"*\"]\ndecision = \"ask\"\nreason = \"x\"", ["line 1", "reason", "denied"]),
+            ("[[rule]]\ndecision = \"ask\"", ["line 1", "tools", "missing"]),
+            ("[budget]\ncall = 5", ["line 2", "call", "`calls`"]),
+            ("[manifest.\"a.*\"]\neffect = \"readonly\"", ["line 2", "readonly", "`read_only`"]),
+            ("[phases]", ["line 1", "phases", "`phase`"]),
+            ("rules = 3", ["line 1", "rules", "`rule`"]),
+            ("what", ["line 1", "policy.toml", ""]),
+        ] {
+            let error = Policy::parse(text, "policy.toml").unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{text}\n{error}");
+        }
+        let error = Policy::from_file("/nowhere/policy.toml").unwrap_err().to_string();
+        assert!(error.contains("/nowhere/policy.toml"), "{error}");
+    }
+}

@@ -1,0 +1,75 @@
+//! What the relay is told of the tools: all of them in hello, and again whenever they have changed.
+
+use std::convert::Infallible;
+use std::sync::Weak;
+use std::time::Duration;
+
+use relay_proto::wire::message::Payload;
+use relay_proto::{frame, wire};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::Session;
+use crate::tool::ToolSpec;
+use crate::tools::Tools;
+
+/// How long changes of the tools are collected before the relay is told, and how long until it is told of others.
+const COLLECTED: Duration = Duration::from_millis(50);
+const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
+
+/// Tells the relay whenever there are other tools.
+pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<Session>) -> Infallible {
+    // What the relay knows, by its digest.
+    let mut known = None;
+    while changes.changed().await.is_ok() {
+        tokio::time::sleep(if known.is_some() { BETWEEN_CHANGES } else { COLLECTED }).await;
+        changes.mark_unchanged();
+        let Some((tools, outbound)) = session.upgrade().map(|it| (announced(&it.host.tools), it.outbound.clone()))
+        else {
+            break;
+        };
+        match tools {
+            // Nobody is left to hear it when this fails.
+            Ok(tools) => {
+                let payload = Payload::ToolsChanged(wire::ToolsChanged { tools });
+                let digest: [u8; 32] = Sha256::digest(frame::encode(&payload.clone().into())).into();
+                if known.replace(digest) != Some(digest) {
+                    drop(outbound.send(payload).await);
+                }
+            }
+            Err(reason) => tracing::error!(reason, "the relay is not told that there are other tools"),
+        }
+    }
+    std::future::pending().await
+}
+
+/// The tools that code may call, for the relay.
+///
+/// # Errors
+/// They are more than one message can hold.
+pub(super) fn announced(tools: &Tools) -> Result<Vec<wire::Tool>, String> {
+    let of = |spec: &ToolSpec| wire::Tool {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        input_schema: spec.input_schema.to_string().into(),
+        output_schema: spec.output_schema.as_ref().map(ToString::to_string).unwrap_or_default().into(),
+    };
+    let tools: Vec<_> = tools.callable().iter().map(|registered| of(&registered.spec)).collect();
+    let message = Payload::ToolsChanged(wire::ToolsChanged { tools });
+    // A hello says a little more.
+    if let Some(cap) = frame::cap(message.kind().0)
+        && let Payload::ToolsChanged(wire::ToolsChanged { tools }) = &message
+        && (frame::payload_len(&message) + 1_024 > cap.bytes || tools.len() + 16 > cap.items)
+    {
+        let (count, bytes) = (tools.len(), frame::payload_len(&message));
+        return Err(format!(
+            "{count} tools with {bytes} bytes of names, descriptions and schemas are too many; at most {} tools and {} bytes can \
+             be announced: register fewer, or amend the manifest of those that code need not call",
+            cap.items, cap.bytes
+        ));
+    }
+    match message {
+        Payload::ToolsChanged(wire::ToolsChanged { tools }) => Ok(tools),
+        _ => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,168 @@
+//! A session without a socket: messages of a relay in, messages to it out.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use relay_proto::{ErrorCode, LimitName};
+use serde_json::json;
+
+use super::*;
+use crate::client::{Client, ExecuteRequest};
+use crate::rules::policy::Policy;
+use crate::tool::{Effect, ToolSpec};
+use crate::tools::Tools;
+
+/// A client over a session, and the relay's side of it.
+struct Scene {
+    client: Client,
+    session: Arc<Session>,
+    outbox: Outbox,
+    sequence: u64,
+    /// How often the tool `a.count` ran.
+    ran: Arc<AtomicUsize>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (tools, ran) = (Tools::new(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&ran);
+        let spec = ToolSpec::new("a.count", "", json!({"type": "object"})).effect(Effect::ReadOnly);
+        let count = move |_, _| {
+            let count = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            async move { Ok(count.to_string().into()) }
+        };
+        tools.add_with(spec, count).unwrap();
+        let slow = ToolSpec::new("a.slow", "", json!({"type": "object"})).effect(Effect::ReadOnly);
+        tools.add_with(slow, |_, _| std::future::pending()).unwrap();
+        let host = Arc::new(Host::new(tools).policy(Policy::new().deny(["a.denied"], "no")));
+        let (session, outbox) = Session::new(host, true);
+        let welcome = wire::Welcome { protocol_version: 1, ..wire::Welcome::default() };
+        let client = Client::over(Arc::clone(&session), welcome, Duration::from_secs(60), "tests");
+        Self { client, session, outbox, sequence: 1, ran }
+    }
+
+    fn receive(&mut self, payload: Payload) -> Result<(), SessionFault> {
+        self.sequence += 1;
+        self.session.handle(wire::Message { sequence: self.sequence, ..payload.into() })
+    }
+
+    async fn sent(&mut self) -> Payload {
+        self.outbox.next().await.unwrap().payload.unwrap()
+    }
+
+    fn call(id: u64, execution: &str, tool: &str) -> Payload {
+        Payload::ToolCall(wire::ToolCall {
+            id: id.to_string(),
+            tool: tool.into(),
+            arguments: b"{}".as_slice().into(),
+            execution_id: execution.into(),
+            remaining_ms: 30_000,
+            ..wire::ToolCall::default()
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_execution_goes_out_its_calls_are_answered_and_its_result_comes_back() {
+    let mut scene = Scene::new();
+    let execution = scene.client.execute(ExecuteRequest::new("the code").always_in_sandbox()).await.unwrap();
+    let Payload::Execute(sent) = scene.sent().await else { panic!("no execution") };
+    assert_eq!((sent.code.as_str(), sent.execution_id.as_str()), ("the code", execution.id().as_str()));
+    for (id, tool, expected) in [(1, "a.count", Ok("1")), (2, "a.none", Err("UNKNOWN_TOOL")), (3, "a.count", Ok("2"))] {
+        scene.receive(Scene::call(id, &sent.execution_id, tool)).unwrap();
+        let Payload::ToolResult(result) = scene.sent().await else { panic!("no answer") };
+        let answer = match result.success {
+            true => Ok(std::str::from_utf8(&result.result).unwrap()),
+            false => Err(result.code.as_str()),
+        };
+        assert_eq!((result.id.as_str(), answer), (id.to_string().as_str(), expected));
+    }
+    let result =
+        wire::Result { execution_id: sent.execution_id, data: b"7".as_slice().into(), ..wire::Result::default() };
+    scene.receive(Payload::Result(result)).unwrap();
+    assert_eq!(execution.await.unwrap().value().unwrap(), 7);
+}
+
+#[tokio::test]
+async fn the_same_call_twice_runs_once_and_another_under_its_id_ends_the_session() {
+    let mut scene = Scene::new();
+    let execution = scene.client.execute(ExecuteRequest::new("the code").always_in_sandbox()).await.unwrap();
+    let id = execution.id().as_str().to_owned();
+    scene.sent().await;
+    for _ in 0..2 {
+        scene.receive(Scene::call(1, &id, "a.count")).unwrap();
+        let Payload::ToolResult(result) = scene.sent().await else { panic!("no answer") };
+        assert_eq!(&result.result[..], b"1");
+    }
+    assert_eq!(scene.ran.load(Ordering::SeqCst), 1);
+    let fault = scene.receive(Scene::call(1, &id, "a.none")).unwrap_err();
+    assert!(fault.to_string().contains("came before, with something else in it"), "{fault}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_to_send_is_refused_and_the_relay_never_hears_of_it() {
+    let mut scene = Scene::new();
+    let mut execution = scene.client.execute(ExecuteRequest::new("x".repeat(17 << 20))).await.unwrap();
+    let mut events = execution.events().unwrap();
+    let error = execution.await.unwrap_err();
+    assert_eq!(error.code().unwrap(), &ErrorCode::InvalidInput, "{error}");
+    let mut ended = None;
+    while let Some(event) = events.next().await {
+        if let crate::Event::Ended { code, .. } = event {
+            ended = code;
+        }
+    }
+    assert_eq!(ended.unwrap(), ErrorCode::InvalidInput, "it was not cancelled");
+    // Neither the code nor a Cancel is sent.
+    assert!(scene.outbox.try_next().is_none());
+}
+
+#[tokio::test]
+async fn every_call_of_the_host_has_an_id_of_its_own() {
+    let scene = Scene::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let remembered = Arc::clone(&seen);
+    let spec = ToolSpec::new("b.who", "", json!({"type": "object"})).effect(Effect::ReadOnly);
+    let who = move |_, context: crate::CallContext| {
+        remembered.lock().unwrap().push(context.call);
+        async { Ok("null".into()) }
+    };
+    scene.session.host.tools.add_with(spec, who).unwrap();
+    for _ in 0..3 {
+        scene.session.host.call("b.who", &json!({})).await.unwrap();
+    }
+    let ids = std::mem::take(&mut *seen.lock().unwrap());
+    assert_eq!(ids.len(), 3);
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
+    assert!(ids[0] >= crate::call::FIRST_HOST_CALL, "a relay's calls count up from 1");
+}
+
+#[tokio::test]
+async fn a_relay_cannot_use_the_ids_of_the_hosts_own_calls() {
+    let mut scene = Scene::new();
+    let execution = scene.client.execute(ExecuteRequest::new("the code").always_in_sandbox()).await.unwrap();
+    let id = execution.id().as_str().to_owned();
+    let fault = scene.receive(Scene::call(crate::call::FIRST_HOST_CALL, &id, "a.count")).unwrap_err();
+    assert!(fault.to_string().contains("out of the range"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_gap_in_the_relays_numbers_ends_the_session() {
+    let mut scene = Scene::new();
+    scene.sequence += 1;
+    let fault = scene.receive(Payload::Pong(wire::Pong::default())).unwrap_err();
+    assert_eq!(fault.to_string(), "message 3 came in the place of 2");
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_ends_what_runs_in_it() {
+    let mut scene = Scene::new();
+    let request = ExecuteRequest::new("the code").always_in_sandbox().limit(LimitName::WallMs, 60_000);
+    let execution = scene.client.execute(request).await.unwrap();
+    let id = execution.id().as_str().to_owned();
+    scene.receive(Scene::call(1, &id, "a.slow")).unwrap();
+    scene.session.end("it was cut");
+    let error = execution.await.unwrap_err();
+    assert_eq!(error.code().unwrap(), &ErrorCode::SessionLost);
+    assert!(error.to_string().contains("it was cut") && scene.client.is_over(), "{error}");
+}

@@ -1,0 +1,82 @@
+//! What a model can look up beside running code: which tools there are, and the rest of a result.
+
+use relay_proto::ToolPatterns;
+use serde_json::{Value, json};
+
+use super::ExecuteCode;
+use crate::arguments::{DescribeArguments, ReadArguments, SearchArguments};
+use crate::report::{Report, listed, refused, said};
+use host_client_core::introspect;
+use host_client_core::text::short_name;
+
+/// How many tools are described at once.
+const MAX_DESCRIBED: usize = 20;
+/// The most bytes of JSON that describe tools in one answer. A tool with larger schemas is described without them.
+const MAX_DESCRIPTION_BYTES: usize = 100_000;
+
+impl ExecuteCode {
+    pub(super) fn search(&self, arguments: SearchArguments) -> Report {
+        let limit = arguments.limit.unwrap_or(introspect::FOUND);
+        let tools = self.client.host().tools();
+        let found = introspect::search(tools, &ToolPatterns::default(), &arguments.query, limit);
+        let mut answer = json!({"tools": found});
+        if found.is_empty() {
+            let servers = tools.servers();
+            let names: Vec<_> = servers.iter().take(introspect::MAX_FOUND).map(|(name, _)| name.as_str()).collect();
+            answer["hint"] = match &*names {
+                [] => "there are no tools".into(),
+                _ => {
+                    format!("no tool has such words; try others, or the names of servers: {}", names.join(", ")).into()
+                }
+            };
+        }
+        listed(answer)
+    }
+
+    pub(super) fn describe(&self, arguments: &DescribeArguments) -> Report {
+        let (mut described, mut bytes) = (Vec::new(), 0);
+        for name in arguments.names.iter().take(MAX_DESCRIBED) {
+            let tool = self.describe_one(name);
+            bytes += tool.to_string().len();
+            if bytes > MAX_DESCRIPTION_BYTES && !described.is_empty() {
+                break;
+            }
+            described.push(tool);
+        }
+        let left_out = arguments.names.len() - described.len();
+        let mut answer = json!({"tools": described});
+        if left_out > 0 {
+            answer["hint"] = format!("the last {left_out} are left out; ask for them by themselves").into();
+        }
+        listed(answer)
+    }
+
+    fn describe_one(&self, name: &str) -> Value {
+        let described = introspect::describe(self.client.host().tools(), &ToolPatterns::default(), name);
+        let mut tool = described.unwrap_or_else(|(_, error)| json!({"name": short_name(name), "error": error}));
+        if let Some(members) = tool.as_object_mut()
+            && Value::from(members.clone()).to_string().len() > MAX_DESCRIPTION_BYTES
+        {
+            for schema in ["input_schema", "output_schema"] {
+                if members.remove(schema).is_some() {
+                    members.insert(
+                        format!("{schema}_left_out"),
+                        "it is too long; the TypeScript says the most of it".into(),
+                    );
+                }
+            }
+        }
+        tool
+    }
+
+    pub(super) async fn read(&self, arguments: ReadArguments) -> Report {
+        let ReadArguments { handle, path, offset, limit } = arguments;
+        let store = self.store.clone();
+        let read = move || store.read(&handle, &path, offset, limit);
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(page)) => said(page.text),
+            Ok(Err(error)) => refused(format!("INVALID_INPUT: {error}")),
+            Err(_) => refused("INTERNAL: the output could not be read"),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A part of a result, as much as fits on a page, and where the next one begins.
+
+use super::footer::kilobytes;
+use super::json::{Member, Place, each_member, follow, unquoted};
+use super::path::{Path, Range};
+use super::store::ReadError;
+use host_client_core::text::clipped;
+
+/// How many of the keys that there are an error names.
+const NAMED: usize = 20;
+/// The longest of them, in bytes.
+const MAX_NAME_BYTES: usize = 60;
+
+/// A part of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// What was read. Where that is not all that is at the path, a first line says which part it is, and a last one where
+    /// to go on.
+    pub text: String,
+    /// The offset of the next page, if there is one.
+    pub next_offset: Option<usize>,
+}
+
+/// What is at a path of a text.
+pub(super) fn page(
+    text: &str,
+    is_json: bool,
+    path: &Path,
+    offset: usize,
+    limit: Option<usize>,
+    most_bytes: usize,
+) -> Result<Page, ReadError> {
+    let steps = &*path.steps;
+    let not_there = |taken: usize, missing: &str| not_there(text, is_json, steps, taken, missing);
+    let value = match follow_in(text, is_json, steps) {
+        Place::Value(value) => value,
+        Place::Nowhere(taken) => {
+            let missing = steps.get(taken).map(String::as_str).unwrap_or_default();
+            return Err(not_there(taken, missing));
+        }
+    };
+    let (first, last) = match &path.range {
+        None => (0, usize::MAX),
+        Some(Range::Items(first, last)) => (*first, *last),
+        Some(Range::Keys(first, last)) => {
+            let index = |key: &str| index_of(value, key).ok_or_else(|| not_there(steps.len(), key));
+            (index(first)?, index(last)?)
+        }
+    };
+    // Who goes on behind a range goes on to the end.
+    let offset = offset.max(first);
+    let in_range = last.checked_sub(offset).map_or(usize::MAX, |more| more.saturating_add(1));
+    let limit = limit.unwrap_or(usize::MAX).max(1).min(in_range);
+    Ok(match value.as_bytes().first() {
+        Some(b'[' | b'{') if is_json => members(value, offset, limit, most_bytes),
+        Some(b'"') if is_json => characters(&unquoted(value), offset, limit, most_bytes),
+        _ => characters(value, offset, limit, most_bytes),
+    })
+}
+
+/// A text that is no JSON has no parts.
+fn follow_in<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
+    match (is_json, steps.is_empty()) {
+        (true, _) => follow(text, steps),
+        (false, true) => Place::Value(text),
+        (false, false) => Place::Nowhere(0),
+    }
+}
+
+/// Which member of an object has a key.
+fn index_of(value: &str, key: &str) -> Option<usize> {
+    let mut found = None;
+    each_member(value, |member| {
+        if member.key.is_some_and(|it| unquoted(it) == key) {
+            found = Some(member.index);
+        }
+    })?;
+    found
+}
+
+fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize, missing: &str) -> ReadError {
+    let before = steps.get(..taken).unwrap_or_default();
+    let there = match follow_in(text, is_json, before) {
+        Place::Value(value) if is_json => contents(value),
+        Place::Value(_) | Place::Nowhere(_) => "the output is a text, which has no parts".to_owned(),
+    };
+    ReadError::NotThere {
+        missing: clipped(missing, MAX_NAME_BYTES),
+        at: before.iter().map(|step| clipped(step, MAX_NAME_BYTES)).collect::<Vec<_>>().join("."),
+        there,
+    }
+}
+
+/// What an error says that there is.
+fn contents(value: &str) -> String {
+    let mut keys = Vec::new();
+    let count = each_member(value, |Member { key, .. }| {
+        if keys.len() < NAMED {
+            keys.extend(key.map(|key| clipped(key, MAX_NAME_BYTES)));
+        }
+    });
+    match count {
+        None => "there is a single value there".to_owned(),
+        Some(0) => "nothing is in there".to_owned(),
+        Some(count) if keys.is_empty() => format!("there are the items 0 to {}", count - 1),
+        Some(count) if count > keys.len() => {
+            format!("there are {} and {} more keys", keys.join(", "), count - keys.len())
+        }
+        Some(_) => format!("there are the keys {}", keys.join(", ")),
+    }
+}
+
+/// Members of an array or object.
+fn members(json: &str, offset: usize, limit: usize, most_bytes: usize) -> Page {
+    if offset == 0 && limit == usize::MAX && json.len() <= most_bytes {
+        return Page { text: json.to_owned(), next_offset: None };
+    }
+    let (mut body, mut next, mut is_full) = (String::new(), offset, false);
+    let count = each_member(json, |Member { index, key, value }| {
+        if index < offset || is_full {
+            return;
+        }
+        is_full = index - offset >= limit;
+        let member = match key {
+            _ if is_full => return,
+            Some(key) => format!("{}: {}", small(key, most_bytes), small(value, most_bytes)),
+            None => small(value, most_bytes),
+        };
+        is_full = !body.is_empty() && body.len() + member.len() > most_bytes;
+        if !is_full {
+            body.push_str(if body.is_empty() { "" } else { ",\n" });
+            body.push_str(&member);
+            next = index + 1;
+        }
+    });
+    let count = count.unwrap_or_default();
+    let (what, open, close) = if json.starts_with('[') { ("items", '[', ']') } else { ("members", '{', '}') };
+    part(what, offset..next, count, &format!("{open}{body}{close}"))
+}
+
+/// A value or a key, or where that is larger than half a page, how large it is.
+fn small(value: &str, most_bytes: usize) -> String {
+    if value.len() <= most_bytes / 2 {
+        return value.to_owned();
+    }
+    let what = match value.as_bytes().first() {
+        Some(b'[') => "array",
+        Some(b'{') => "object",
+        _ => "string",
+    };
+    format!("\"[{what} of {}: read it by its own path]\"", kilobytes(value.len()))
+}
+
+/// Characters of a text.
+fn characters(text: &str, offset: usize, limit: usize, most_bytes: usize) -> Page {
+    let start = text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);
+    let end = text[start..].char_indices().nth(limit).map_or(text.len(), |(at, _)| start + at);
+    let fits = text.floor_char_boundary(start.saturating_add(most_bytes.max(4)));
+    let shown = &text[start..end.min(fits)];
+    if shown.len() == text.len() {
+        return Page { text: text.to_owned(), next_offset: None };
+    }
+    let next = offset.saturating_add(shown.chars().count());
+    part("characters", offset..next, text.chars().count(), shown)
+}
+
+fn part(what: &str, shown: std::ops::Range<usize>, count: usize, body: &str) -> Page {
+    let next_offset = (shown.end < count).then_some(shown.end);
+    let head = match shown.is_empty() {
+        true => format!("[no {what} from {} on; there are {count}]", shown.start),
+        false => format!("[{what} {} to {} of {count}]", shown.start, shown.end - 1),
+    };
+    let text = match next_offset {
+        Some(next) => format!("{head}\n{body}\n[go on with offset {next}]"),
+        None => format!("{head}\n{body}"),
+    };
+    Page { text, next_offset }
+}

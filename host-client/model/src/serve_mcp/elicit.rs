@@ -1,0 +1,152 @@
+//! Approvals by elicitation: the question goes to the client whose request runs the code.
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, EnumSchema,
+    ServerRequest,
+};
+use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RequestHandle};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use host_client_core::rules::approval::{Approval, ApprovalRequest, Approver, CallbackApprover};
+use host_client_core::rules::prompt;
+use host_client_core::text::visible;
+
+/// The most bytes that a person is shown of what the code is said to be for, in lines of so many characters.
+const MAX_INTENT_BYTES: usize = 500;
+const INTENT_COLUMNS: usize = 100;
+
+/// A question, and where its answer goes.
+struct Question {
+    request: ApprovalRequest,
+    answer: oneshot::Sender<Approval>,
+}
+
+/// The questions of one execution.
+pub(super) struct Questions(mpsc::Receiver<Question>);
+
+/// An approver whose questions wait to be put to somebody. One at a time is open.
+pub(super) fn approver() -> (impl Approver, Questions) {
+    let (questions, asked) = mpsc::channel(1);
+    let approver = CallbackApprover::new("MCP elicitation", move |request| {
+        let questions = questions.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            match questions.send(Question { request, answer }).await {
+                Ok(()) => answered.await.unwrap_or_else(|_| Approval::deny()),
+                Err(_) => Approval::deny(),
+            }
+        }
+    });
+    (approver, Questions(asked))
+}
+
+impl Questions {
+    /// Puts them to the person at the other end, until there can be no more. Those that nobody waits for any more are
+    /// withdrawn.
+    pub(super) async fn put_to(mut self, peer: Peer<RoleServer>, intent: Option<String>) {
+        while let Some(Question { request, mut answer }) = self.0.recv().await {
+            let mut asked = match ask(&peer, &request, intent.as_deref()).await {
+                Ok(asked) => asked,
+                Err(reason) => {
+                    // Who waited may be gone.
+                    let _ = answer.send(Approval::Deny { reason: Some(reason.to_owned()) });
+                    continue;
+                }
+            };
+            tokio::select! {
+                reply = &mut asked.rx => {
+                    let _ = answer.send(match reply {
+                        Ok(Ok(ClientResult::ElicitResult(reply))) => understand(&reply),
+                        reply => {
+                            tracing::warn!(?reply, "an approval could not be asked for");
+                            Approval::Deny { reason: Some("the client failed to ask".to_owned()) }
+                        }
+                    });
+                }
+                () = answer.closed() => {
+                    let reason = "the call no longer waits for an answer";
+                    // A client that is gone shows no question.
+                    let _ = asked.cancel(Some(reason.to_owned())).await;
+                }
+            }
+        }
+    }
+}
+
+/// Sends the question; or says why nobody can be asked.
+async fn ask(
+    peer: &Peer<RoleServer>,
+    request: &ApprovalRequest,
+    intent: Option<&str>,
+) -> Result<RequestHandle<RoleServer>, &'static str> {
+    if !peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+        return Err(
+            "this MCP client cannot ask its user (it offers no elicitation); start the server with a policy that \
+             allows the tool, or use another client",
+        );
+    }
+    let unasked = "the question could not be made";
+    let scopes = ["once", "execution", "session"].map(str::to_owned).to_vec();
+    // Without titles of their own, which older clients do not understand.
+    let scopes = EnumSchema::builder(scopes)
+        .title("Allow")
+        .description(
+            "once: this call. execution: this tool, with any arguments, until the code ends. \
+             session: this tool, with any arguments, until the connection ends.",
+        )
+        .build();
+    let requested_schema = ElicitationSchema::builder().required_enum_schema("allow", scopes).build();
+    let requested_schema = requested_schema.map_err(|_| unasked)?;
+    let message = question(request, intent);
+    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    // The call's own deadline ends the wait.
+    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    sent.map_err(|_| "the MCP client is gone")
+}
+
+/// What a person reads. Nothing that the code or a server wrote begins a line; all of it is indented, which keeps it as it
+/// is where the client takes the text for Markdown.
+fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
+    let mut shown = prompt::describe(&prompt::Question {
+        tool: request.tool.as_str(),
+        effect: request.manifest.effect,
+        rule: &request.rule,
+        arguments: &request.arguments,
+        script: Some((&request.code, None)),
+        remaining: std::time::Duration::ZERO,
+    });
+    if let Some(intent) = intent {
+        shown.push_str("The author of the code says what it is for:\n");
+        let intent = visible(&intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)]).into_owned();
+        let characters: Vec<char> = intent.chars().collect();
+        for line in characters.chunks(INTENT_COLUMNS) {
+            shown.push_str("  | ");
+            shown.extend(line);
+            shown.push('\n');
+        }
+    }
+    let mut text = "A program that a model wrote wants to call a tool that needs your approval.\n\n".to_owned();
+    for line in shown.lines() {
+        text.push_str("    ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    text
+}
+
+/// What the person said. Only a clear yes is one.
+fn understand(reply: &ElicitResult) -> Approval {
+    let deny = |reason: &str| Approval::Deny { reason: Some(reason.to_owned()) };
+    let allowed = reply.content.as_ref().and_then(|content| content.get("allow")).and_then(Value::as_str);
+    match (&reply.action, allowed) {
+        (ElicitationAction::Accept, Some("once")) => Approval::Once,
+        (ElicitationAction::Accept, Some("execution")) => Approval::Execution,
+        (ElicitationAction::Accept, Some("session")) => Approval::Session,
+        (ElicitationAction::Decline, _) => deny("the user said no"),
+        (ElicitationAction::Cancel, _) => deny("the user gave no answer"),
+        (_, _) => deny("the client's answer was not one of once, execution and session"),
+    }
+}

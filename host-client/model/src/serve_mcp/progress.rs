@@ -1,0 +1,64 @@
+//! Tool calls as progress notifications, for a client that asked for them.
+
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use tokio::sync::mpsc;
+
+use host_client_core::event::{Event, EventStream};
+use host_client_core::text::visible;
+
+/// How many notifications wait for a client that is slow to read. What is more is left out.
+const MAX_WAITING: usize = 256;
+
+/// Where progress is told; nowhere unless the client asked for it.
+pub(super) struct Progress(Option<(Peer<RoleServer>, ProgressToken)>);
+
+impl Progress {
+    pub(super) fn new(context: &RequestContext<RoleServer>) -> Self {
+        Self(context.meta.get_progress_token().map(|token| (context.peer.clone(), token)))
+    }
+
+    /// Tells of the calls of one execution until it has ended. Events are taken as they come, however slow the client is.
+    pub(super) async fn follow(self, mut events: EventStream) {
+        let Some((peer, token)) = self.0 else { return };
+        let (texts, mut waiting) = mpsc::channel(MAX_WAITING);
+        let listen = async move {
+            while let Some(event) = events.next().await {
+                if matches!(event, Event::Ended { .. }) {
+                    break;
+                }
+                if let Some(text) = text(&event) {
+                    // Where there is no room, the client goes without.
+                    let _ = texts.try_send(text);
+                }
+            }
+        };
+        let tell = async move {
+            // It has to grow with every notification.
+            let mut told = 0.0;
+            while let Some(text) = waiting.recv().await {
+                told += 1.0;
+                let progress = ProgressNotificationParam::new(token.clone(), told).with_message(text);
+                if peer.notify_progress(progress).await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::join!(listen, tell);
+    }
+}
+
+/// What a person at the client reads of an event. The names of tools that do not exist are the code's own words.
+fn text(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::ToolCallStarted { tool, .. } => format!("{} …", visible(tool.as_str())),
+        Event::ToolCallAwaitingApproval { tool, .. } => format!("{} awaits approval", visible(tool.as_str())),
+        Event::ToolCallFinished { tool, result_bytes, .. } => {
+            format!("{}: {result_bytes} bytes", visible(tool.as_str()))
+        }
+        Event::ToolCallFailed { tool, code, .. } => format!("{} failed: {code}", visible(tool)),
+        Event::ToolCallDenied { tool, code, .. } => format!("{} was not allowed: {code}", visible(tool.as_str())),
+        _ => return None,
+    })
+}

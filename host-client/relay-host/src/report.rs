@@ -1,0 +1,126 @@
+//! What came of an execution: for a person, and as JSON.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use host_client::{Error, ExecutionError, Outcome, OutputConfig, OutputItem, OutputKind};
+use host_client::{Usage, Warning};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+use crate::output::{note, print, print_json};
+use crate::progress::{Progress, output};
+
+/// An execution that is over, and how much of its output was printed while it ran.
+pub(crate) struct Ended {
+    pub(crate) outcome: Result<Outcome, Error>,
+    pub(crate) printed: usize,
+}
+
+impl Ended {
+    /// Prints the value to standard output, and everything else to standard error. With an intent, the value is printed as a
+    /// model would read it.
+    pub(crate) fn show_as(self, intent: Option<&str>, progress: &Progress) -> Result<(), Failure> {
+        let json = self.value(progress)?;
+        match intent {
+            Some(intent) => print(&OutputConfig::default().show(&json, Some(intent), None).text),
+            None => print_json(&String::from_utf8_lossy(&json)),
+        }
+    }
+
+    /// Prints everything but the value.
+    fn value(self, progress: &Progress) -> Result<Bytes, Failure> {
+        let (items, warnings) = match &self.outcome {
+            Ok(outcome) => (&outcome.output[..], &outcome.warnings[..]),
+            Err(Error::Execution(error)) => (&error.output[..], &error.warnings[..]),
+            Err(_) => (&[][..], &[][..]),
+        };
+        for item in items.iter().skip(self.printed) {
+            progress.print(output(item).as_bytes());
+        }
+        for warning in warnings {
+            note(&format!("warning: {}", warning.message));
+        }
+        Ok(self.outcome?.json)
+    }
+
+    /// Prints one JSON object to standard output, whatever came of it.
+    pub(crate) fn show_json(self) -> Result<(), Failure> {
+        match self.outcome {
+            Ok(outcome) => print(&success(&outcome)?.to_string()),
+            Err(Error::Execution(error)) => {
+                let object = failure(&error);
+                print_failure(&object, Failure::from(Error::Execution(error)))
+            }
+            Err(error) => print_unstarted(error.into()),
+        }
+    }
+}
+
+/// Prints the JSON object of what failed before there was an execution.
+pub(crate) fn print_unstarted(failure: Failure) -> Result<(), Failure> {
+    print_failure(&json!({"error": {"code": null, "message": failure.text}}), failure)
+}
+
+fn print_failure(object: &Value, failure: Failure) -> Result<(), Failure> {
+    print(&object.to_string())?;
+    Err(Failure::printed(failure.status))
+}
+
+fn success(outcome: &Outcome) -> Result<Value, Failure> {
+    Ok(json!({
+        "result": outcome.value()?,
+        "output": items(&outcome.output),
+        "warnings": warnings(&outcome.warnings),
+        "usage": usage(&outcome.usage),
+    }))
+}
+
+fn failure(error: &ExecutionError) -> Value {
+    json!({
+        "error": {
+            "code": error.code.as_str(),
+            "message": error.message,
+            "limit": error.limit,
+            "line": error.line,
+            "column": error.column,
+            "hint": error.hint,
+            "tool": error.tool.as_ref().map(|(tool, code)| json!({"name": tool, "code": code.as_str()})),
+        },
+        "output": items(&error.output),
+        "warnings": warnings(&error.warnings),
+        "usage": usage(&error.usage),
+    })
+}
+
+fn items(items: &[OutputItem]) -> Vec<Value> {
+    items.iter().map(|item| json!({"kind": kind(item.kind), "text": item.text})).collect()
+}
+
+fn kind(kind: OutputKind) -> &'static str {
+    match kind {
+        OutputKind::Debug => "debug",
+        OutputKind::Info => "info",
+        OutputKind::Warn => "warn",
+        OutputKind::Error => "error",
+        OutputKind::Emit => "emit",
+        OutputKind::Log | OutputKind::Unspecified => "log",
+    }
+}
+
+fn warnings(warnings: &[Warning]) -> Vec<Value> {
+    warnings.iter().map(|it| json!({"code": it.code, "message": it.message})).collect()
+}
+
+fn usage(usage: &Usage) -> Value {
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    json!({
+        "queue_ms": milliseconds(usage.queue),
+        "wall_ms": milliseconds(usage.wall),
+        "approval_ms": milliseconds(usage.approval),
+        "cpu_ms": milliseconds(usage.cpu),
+        "tool_calls": usage.tool_calls,
+        "output_bytes": usage.output_bytes,
+        "memory_bytes": usage.memory_bytes,
+    })
+}

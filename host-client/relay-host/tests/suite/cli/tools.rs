@@ -1,0 +1,81 @@
+//! `tools`: a table, one tool in full, the tools of a server, and those that words fit.
+
+use serde_json::{Value, json};
+
+use super::folder::Folder;
+use crate::servers;
+
+const SHOP: &str = r#"
+openapi: 3.1.0
+info: {title: Shop, version: "1"}
+servers: [{url: "https://shop.example"}]
+paths:
+  /orders/{id}:
+    get:
+      operationId: getOrder
+      summary: Gets an order
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}}]
+      responses: {"200": {description: ok, content: {application/json: {schema: {type: object}}}}}
+"#;
+
+#[tokio::test]
+async fn tools_of_all_kinds_are_in_one_table() {
+    let folder = Folder::new();
+    let files = servers::program("mcp-server-filesystem");
+    folder.file("shop.yaml", SHOP).servers(json!({"fs": {"command": files, "args": ["."]}}));
+    let from = ["--mcp", "mcp.json", "--openapi", "shop=shop.yaml", "--workspace", ".", "--fetch", "example.com"];
+    let tools = async |words: &[&str]| folder.run(&[&["tools"], words, &from].concat()).await;
+    let all = tools(&[]).await;
+    assert_eq!((all.status, &*all.err), (Some(0), ""), "{all:?}");
+    let columns = |line: &str| line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    let rows: Vec<_> = all.out.lines().map(columns).collect();
+    for row in [
+        ["fs.read_text_file", "read_only"],
+        ["fs.write_file", "mutating"],
+        ["http.fetch", "mutating"],
+        ["shop.getOrder", "read_only"],
+        ["workspace.read", "read_only"],
+    ] {
+        assert!(rows.iter().any(|it| it[0] == row[0]), "{row:?} is not in {}", all.out);
+        assert!(row[0] == "http.fetch" || rows.contains(&row.map(str::to_owned).to_vec()), "{row:?}: {}", all.out);
+    }
+    assert!(rows.is_sorted(), "{}", all.out);
+    let of_server = tools(&["shop"]).await;
+    assert_eq!(of_server.out.lines().count(), 1, "{of_server:?}");
+    assert!(
+        of_server.out.starts_with("shop.getOrder  read_only")
+            && of_server.out.ends_with("Gets an order (GET /orders/{id})\n")
+    );
+
+    let one = tools(&["shop.getOrder"]).await;
+    assert!(one.out.starts_with("{\n  \""), "{one:?}");
+    let one = one.value();
+    assert_eq!((&one["name"], &one["effect"]), (&json!("shop.getOrder"), &json!("read_only")), "{one}");
+    assert!(one["input_schema"]["properties"].is_object() && one["timeout_ms"].is_u64(), "{one}");
+    let list = tools(&["--json"]).await.value();
+    assert_eq!(list.as_array().map(Vec::len), Some(rows.len()));
+    assert!(list.as_array().unwrap().contains(&one), "{list}");
+
+    let found = tools(&["read", "text", "file"]).await;
+    assert!(found.out.starts_with("fs.read_text_file "), "{found:?}");
+    tools(&["zeppelin"]).await.says(1, &["no tool is named \"zeppelin\"", "these words"]);
+    let none: Value = tools(&["--json", "order"]).await.value();
+    assert_eq!(none[0]["name"], "shop.getOrder");
+}
+
+#[tokio::test]
+async fn what_an_entry_of_the_policy_says_of_a_tool_is_shown() {
+    let folder = Folder::new();
+    folder.fake_server("plain").file("policy.toml", "[manifest.\"fake.e*\"]\neffect = \"read_only\"\ntimeout_ms = 5");
+    let one = folder.run(&["tools", "fake.echo", "--mcp", "mcp.json", "--policy", "policy.toml"]).await.value();
+    assert_eq!((&one["effect"], &one["timeout_ms"]), (&json!("read_only"), &json!(5)), "{one}");
+    let table = folder.run(&["tools", "fake", "--mcp", "mcp.json"]).await.out;
+    let echo = table.lines().find(|line| line.starts_with("fake.echo")).unwrap();
+    assert!(echo.contains("  ?  "), "nobody said what it does: {echo}");
+}
+
+#[tokio::test]
+async fn without_any_source_it_says_which_there_are() {
+    let folder = Folder::new();
+    folder.run(&["tools"]).await.says(1, &["--mcp", "--openapi", "--workspace", "--fetch"]);
+}

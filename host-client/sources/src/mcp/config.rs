@@ -1,0 +1,317 @@
+//! The file that names MCP servers, in the `mcpServers` format that MCP clients share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use host_client_core::Error;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use relay_proto::ToolName;
+use reqwest::Url;
+use serde_json::Value;
+
+use super::entry::{Members, Node};
+use super::expand::ExpandError;
+use super::words::Secrets;
+
+/// The largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+const SERVERS: &str = "mcpServers";
+const KNOWN_KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "headers", "disabled"];
+
+/// Which MCP servers there are, and how each is reached.
+///
+/// ```json
+/// {"mcpServers": {
+///   "git":  {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "${GIT_TOKEN}"}, "cwd": "/repo"},
+///   "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
+/// }}
+/// ```
+///
+/// `${NAME}` and `${NAME:-default}` are replaced from this process's environment wherever a text stands. A server with
+/// `"disabled": true` is left out. Keys that other clients use are ignored, with a warning in the log.
+#[derive(Debug, Clone)]
+pub struct McpConfig {
+    pub(super) origin: String,
+    pub(super) servers: BTreeMap<String, ServerConfig>,
+}
+
+/// How one server is reached.
+#[derive(Debug, Clone)]
+pub(super) enum ServerConfig {
+    Process(ProcessConfig),
+    Http(HttpConfig),
+}
+
+/// A program that speaks MCP on its standard input and output.
+#[derive(Clone)]
+pub(super) struct ProcessConfig {
+    pub(super) command: String,
+    pub(super) args: Vec<String>,
+    /// What its environment has besides what every server gets.
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) cwd: Option<PathBuf>,
+}
+
+/// A server that speaks MCP over streamable HTTP.
+#[derive(Clone)]
+pub(super) struct HttpConfig {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+}
+
+/// Why a configuration of MCP servers cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum McpConfigError {
+    /// The file cannot be read.
+    #[error("{origin} cannot be read: {error}")]
+    Read {
+        /// The file.
+        origin: String,
+        /// Why not.
+        #[source]
+        error: io::Error,
+    },
+    /// The file is larger than any such file.
+    #[error("{0} has more than {MAX_FILE_BYTES} bytes; it is no file of MCP servers")]
+    TooLarge(String),
+    /// What is there is no JSON, or no object.
+    #[error("{origin} is not a JSON object: {error}")]
+    Json {
+        /// The file.
+        origin: String,
+        /// Where it goes wrong.
+        #[source]
+        error: serde_json::Error,
+    },
+    /// There is not exactly one object of servers.
+    #[error("{0} needs exactly one object \"mcpServers\", with a server under each name")]
+    NoServers(String),
+    /// Two servers have one name.
+    #[error("{origin}: two servers are named {server:?}: {first} and {second}; give one of them another name")]
+    TwoServers {
+        /// The file.
+        origin: String,
+        /// The name.
+        server: String,
+        /// What the first one is.
+        first: String,
+        /// What the second one is.
+        second: String,
+    },
+    /// A server's entry is wrong.
+    #[error("{origin}: the server {server:?}: {problem}")]
+    Server {
+        /// The file.
+        origin: String,
+        /// The server's name.
+        server: String,
+        /// What is wrong.
+        problem: ServerProblem,
+    },
+}
+
+impl From<McpConfigError> for Error {
+    fn from(error: McpConfigError) -> Self {
+        Self::source("the file of MCP servers", error)
+    }
+}
+
+/// What is wrong with the entry of one server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServerProblem {
+    /// No tool could be called under this name.
+    #[error("a server's name is not empty, is short, and has no dot: its tools are called \"name.tool\"")]
+    Name,
+    /// The entry, or a part of it, is of the wrong JSON type.
+    #[error("{key} has to be {expected}")]
+    WrongType {
+        /// Which part.
+        key: String,
+        /// What it has to be.
+        expected: &'static str,
+    },
+    /// A key stands there twice.
+    #[error("{0} stands there twice")]
+    Twice(String),
+    /// There is no way to reach it.
+    #[error("it needs \"command\" (a program) or \"url\" (streamable HTTP)")]
+    NeitherCommandNorUrl,
+    /// There are two ways to reach it.
+    #[error("it has both \"command\" and \"url\"; remove one of them")]
+    BothCommandAndUrl,
+    /// A transport that there is no more.
+    #[error("type \"sse\" is not supported; use the server's streamable HTTP address with type \"http\"")]
+    Sse,
+    /// A transport that does not exist, or that does not fit the other keys.
+    #[error("type {0:?} does not fit; it is \"stdio\" beside \"command\", or \"http\" beside \"url\"")]
+    Type(String),
+    /// A variable in a text cannot be replaced.
+    #[error("{key}: {error}")]
+    Expand {
+        /// Where it stands.
+        key: String,
+        /// What is wrong with it.
+        error: ExpandError,
+    },
+    /// The address is none.
+    #[error("url has to be an address such as https://host/mcp, without a user or password in it")]
+    Url,
+    /// Headers would be readable on the way.
+    #[error("url has to begin with https://, because headers are sent to it; http:// is for addresses of this machine")]
+    HeadersInTheClear,
+    /// A header that HTTP does not have, or that MCP sets itself.
+    #[error("headers.{0} cannot be sent: its name or value is none that HTTP allows")]
+    Header(String),
+}
+
+impl McpConfig {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or what it says cannot be used: file, server and key are named.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
+        let origin = path.as_ref().display().to_string();
+        let mut text = String::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
+        match read {
+            Ok(bytes) if bytes as u64 > MAX_FILE_BYTES => Err(McpConfigError::TooLarge(origin)),
+            Ok(_) => Self::from_json(&text, origin),
+            Err(error) => Err(McpConfigError::Read { origin, error }),
+        }
+    }
+
+    /// Reads JSON. `origin` says in errors where it comes from.
+    ///
+    /// # Errors
+    /// What it says cannot be used: server and key are named.
+    pub fn from_json(json: &str, origin: impl Into<String>) -> Result<Self, McpConfigError> {
+        let origin = origin.into();
+        let json = json.trim_start_matches('\u{feff}');
+        let root: Members = match serde_json::from_str(json) {
+            Ok(root) => root,
+            Err(error) => return Err(McpConfigError::Json { origin, error }),
+        };
+        let mut found = root.0.iter().filter(|(key, _)| key == SERVERS);
+        let (Some((_, Node::Object(entries))), None) = (found.next(), found.next()) else {
+            return Err(McpConfigError::NoServers(origin));
+        };
+        let mut seen = BTreeMap::new();
+        let mut servers = BTreeMap::new();
+        for (server, entry) in &entries.0 {
+            if let Some(first) = seen.insert(server, entry) {
+                let (first, second) = (first.summary(), entry.summary());
+                return Err(McpConfigError::TwoServers { origin, server: server.clone(), first, second });
+            }
+            match read_server(server, entry) {
+                Ok(Some(config)) => drop(servers.insert(server.clone(), config)),
+                Ok(None) => tracing::debug!(server, origin, "an MCP server is disabled"),
+                Err(problem) => return Err(McpConfigError::Server { origin, server: server.clone(), problem }),
+            }
+        }
+        Ok(Self { origin, servers })
+    }
+
+    /// The names of the servers that are not disabled.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
+    }
+}
+
+impl ServerConfig {
+    /// What nobody but the server is to read.
+    pub(super) fn secrets(&self) -> Secrets {
+        match self {
+            Self::Process(process) => Secrets::new(process.env.values().cloned()),
+            Self::Http(http) => {
+                let headers = http.headers.values().filter_map(|value| value.to_str().ok());
+                // `Bearer` in front of a token is no secret, the token is.
+                let headers = headers.flat_map(|value| value.split(' ')).map(str::to_owned);
+                Secrets::new(headers.chain(http.url.query().map(str::to_owned)))
+            }
+        }
+    }
+}
+
+fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, ServerProblem> {
+    ToolName::new(server, "tool").map_err(|_| ServerProblem::Name)?;
+    let Node::Object(members) = entry else {
+        return Err(ServerProblem::WrongType { key: "its entry".into(), expected: "an object" });
+    };
+    let members = members.by_key()?;
+    for key in members.keys().filter(|key| !KNOWN_KEYS.contains(key)) {
+        tracing::warn!(server, key, "a key of an MCP server means nothing here and is ignored");
+    }
+    match members.get("disabled") {
+        None | Some(Node::Other(Value::Null | Value::Bool(false))) => {}
+        Some(Node::Other(Value::Bool(true))) => return Ok(None),
+        Some(_) => return Err(ServerProblem::WrongType { key: "disabled".into(), expected: "true or false" }),
+    }
+    let text = |key: &str| members.get(key).map(|node| node.text(key)).transpose().map(Option::flatten);
+    let config = match (text("command")?, text("url")?) {
+        (None, None) if text("type")?.as_deref() == Some("sse") => return Err(ServerProblem::Sse),
+        (None, None) => return Err(ServerProblem::NeitherCommandNorUrl),
+        (Some(_), Some(_)) => return Err(ServerProblem::BothCommandAndUrl),
+        (Some(command), None) => ServerConfig::Process(ProcessConfig {
+            command,
+            args: members.get("args").map_or(Ok(Vec::new()), |node| node.texts("args"))?,
+            env: members.get("env").map_or(Ok(BTreeMap::new()), |node| node.text_members("env"))?,
+            cwd: text("cwd")?.map(PathBuf::from),
+        }),
+        (None, Some(url)) => {
+            let headers = members.get("headers").map_or(Ok(BTreeMap::new()), |node| node.text_members("headers"))?;
+            ServerConfig::Http(HttpConfig::new(&url, headers)?)
+        }
+    };
+    match (text("type")?.as_deref(), &config) {
+        (None | Some("stdio"), ServerConfig::Process(_)) => {}
+        (None | Some("http" | "streamable-http" | "streamableHttp"), ServerConfig::Http(_)) => {}
+        (Some("sse"), _) => return Err(ServerProblem::Sse),
+        (Some(other), _) => return Err(ServerProblem::Type(other.to_owned())),
+    }
+    Ok(Some(config))
+}
+
+impl HttpConfig {
+    fn new(url: &str, headers: BTreeMap<String, String>) -> Result<Self, ServerProblem> {
+        let url = Url::parse(url).map_err(|_| ServerProblem::Url)?;
+        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !is_web || !url.username().is_empty() || url.password().is_some() {
+            return Err(ServerProblem::Url);
+        }
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let parsed = (HeaderName::try_from(&name), HeaderValue::try_from(value));
+            let (Ok(header), Ok(mut value)) = parsed else { return Err(ServerProblem::Header(name)) };
+            value.set_sensitive(true);
+            map.insert(header, value);
+        }
+        let config = Self { url, headers: map };
+        if !config.headers.is_empty() && config.url.scheme() != "https" && !config.is_of_this_machine() {
+            return Err(ServerProblem::HeadersInTheClear);
+        }
+        Ok(config)
+    }
+
+    /// Whether the address is one of this machine, by what it says and not by what a name server says.
+    pub(super) fn is_of_this_machine(&self) -> bool {
+        let host = self.url.host_str().unwrap_or_default();
+        let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+impl fmt::Debug for ProcessConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.env.keys().collect();
+        f.debug_struct("ProcessConfig").field("command", &self.command).field("env", &names).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for HttpConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpConfig").field("host", &self.url.host_str()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,177 @@
+//! What an MCP tool answers, as JSON for the code that called it.
+//!
+//! The same tool gives the same shape every time, by these rules in this order:
+//! - `structuredContent`, if it is there: that value.
+//! - No content: `null`.
+//! - One text: if all of it is a JSON object or array, that JSON as it came, byte for byte; else the text as a string.
+//! - One other item: that item. Several items: an array of them, in which each text is a string, never parsed.
+//!
+//! An item is what MCP says, with its `type`: `{"type": "image", "data": …, "mimeType": …}` and the same for `audio`, data in
+//! base64; `resource_link` and kinds that are not known yet as they came; an embedded resource without the extra level:
+//! `{"type": "resource", "uri": …, "mimeType": …, "text" or "blob": …}`. Only a text's `annotations` and `_meta` are left out,
+//! which are hints for user interfaces.
+
+use bytes::Bytes;
+use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ServerResult};
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+
+use super::words::clip;
+use host_client_core::tool::ToolError;
+
+/// The most base64 of one image, sound or blob, in bytes.
+const MAX_BINARY_BYTES: usize = 4 << 20;
+/// The most JSON of one result, in bytes: no relay takes more.
+const MAX_RESULT_BYTES: usize = 12 << 20;
+/// The longest text of a failure, in bytes.
+const MAX_FAILURE_BYTES: usize = 4 << 10;
+
+/// What a tool answered.
+#[derive(Default)]
+struct Answer {
+    items: Vec<Item>,
+    structured: Option<Value>,
+    is_error: bool,
+}
+
+enum Item {
+    Text(String),
+    Other(Value),
+}
+
+/// The result of a call of `tool`, or how the tool says that it failed.
+pub(super) fn result(tool: &str, answer: ServerResult) -> Result<Bytes, ToolError> {
+    let answer = Answer::read(answer)
+        .ok_or_else(|| ToolError::new(format!("{tool} answered with what is no result of an MCP tool")))?;
+    if answer.is_error {
+        return Err(ToolError::new(answer.failure(tool)));
+    }
+    let json = answer.json(tool)?;
+    if json.len() > MAX_RESULT_BYTES {
+        return Err(too_large(tool, "its result", json.len(), MAX_RESULT_BYTES));
+    }
+    Ok(json)
+}
+
+fn too_large(tool: &str, what: &str, bytes: usize, most: usize) -> ToolError {
+    ToolError::too_large(format!("{tool}: {what} has {bytes} bytes; at most {most} are taken: ask for less at a time"))
+}
+
+impl Answer {
+    fn read(answer: ServerResult) -> Option<Self> {
+        match answer {
+            ServerResult::CallToolResult(CallToolResult { content, structured_content, is_error, .. }) => Some(Self {
+                items: content.into_iter().map(Item::from).collect(),
+                structured: structured_content,
+                is_error: is_error == Some(true),
+            }),
+            ServerResult::EmptyResult(_) => Some(Self::default()),
+            // An item of a kind that is not known makes the whole answer unknown to the library.
+            ServerResult::CustomResult(CustomResult(Value::Object(mut members))) => {
+                let Some(Value::Array(items)) = members.remove("content") else { return None };
+                Some(Self {
+                    items: items.into_iter().map(Item::from).collect(),
+                    structured: members.remove("structuredContent"),
+                    is_error: members.get("isError") == Some(&Value::Bool(true)),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// What the tool says about its failure.
+    fn failure(self, tool: &str) -> String {
+        let texts: Vec<String> = self.items.into_iter().filter_map(Item::into_text).collect();
+        match (texts.join("\n").trim(), self.structured) {
+            ("", None) => format!("{tool} failed and does not say why"),
+            ("", Some(structured)) => clip(&structured.to_string(), MAX_FAILURE_BYTES),
+            (text, _) => clip(text, MAX_FAILURE_BYTES),
+        }
+    }
+
+    fn json(mut self, tool: &str) -> Result<Bytes, ToolError> {
+        if let Some(structured) = self.structured {
+            return Ok(serde_json::to_vec(&structured)?.into());
+        }
+        for item in &self.items {
+            item.check_binary(tool)?;
+        }
+        let value = match (self.items.pop(), self.items.is_empty()) {
+            (None, _) => Value::Null,
+            (Some(Item::Text(text)), true) if is_json_container(&text) => return Ok(text.into()),
+            (Some(only), true) => only.into(),
+            (Some(last), false) => self.items.into_iter().chain([last]).map(Value::from).collect(),
+        };
+        Ok(serde_json::to_vec(&value)?.into())
+    }
+}
+
+/// Whether all of a text is a JSON object or array. It is not rewritten, so that numbers and the order of keys stay as they
+/// are.
+fn is_json_container(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+impl Item {
+    fn into_text(self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Other(_) => None,
+        }
+    }
+
+    fn check_binary(&self, tool: &str) -> Result<(), ToolError> {
+        let Self::Other(item) = self else { return Ok(()) };
+        let bytes = ["data", "blob"].iter().filter_map(|key| item.get(key)?.as_str()).map(str::len).max();
+        match bytes {
+            Some(bytes) if bytes > MAX_BINARY_BYTES => {
+                let media_type = item.get("mimeType").and_then(Value::as_str).unwrap_or("binary data");
+                Err(too_large(tool, &format!("the base64 of {}", clip(media_type, 100)), bytes, MAX_BINARY_BYTES))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<ContentBlock> for Item {
+    fn from(block: ContentBlock) -> Self {
+        match block {
+            ContentBlock::Text(text) => Self::Text(text.text),
+            // A block consists of texts and JSON, which can always be written.
+            other => serde_json::to_value(other).map_or(Self::Other(Value::Null), Self::from),
+        }
+    }
+}
+
+impl From<Value> for Item {
+    fn from(item: Value) -> Self {
+        let Value::Object(mut members) = item else { return Self::Other(item) };
+        match members.get("type").and_then(Value::as_str) {
+            Some("text") => match members.remove("text") {
+                Some(Value::String(text)) => Self::Text(text),
+                _ => Self::Other(Value::Object(members)),
+            },
+            Some("resource") => Self::Other(Value::Object(without_level(members))),
+            _ => Self::Other(Value::Object(members)),
+        }
+    }
+}
+
+impl From<Item> for Value {
+    fn from(item: Item) -> Self {
+        match item {
+            Item::Text(text) => Self::String(text),
+            Item::Other(value) => value,
+        }
+    }
+}
+
+/// An embedded resource whose contents stand beside its type. Nothing of the outer level is overwritten.
+fn without_level(mut members: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Object(resource)) = members.remove("resource") {
+        for (key, value) in resource {
+            members.entry(key).or_insert(value);
+        }
+    }
+    members
+}

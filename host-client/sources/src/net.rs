@@ -1,0 +1,324 @@
+//! The one HTTP client that tools ask others with: it reaches allowed hosts at allowed addresses, and nothing else.
+//!
+//! Names are checked on every hop; addresses when a name was resolved, so that a name that changes its mind changes
+//! nothing.
+#![cfg_attr(not(all(feature = "openapi", feature = "sets")), allow(dead_code, reason = "each feature uses a part"))]
+
+mod access;
+mod address;
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_LANGUAGE, HeaderMap, HeaderName, LOCATION};
+use http::{Method, StatusCode};
+use tokio::time::Instant;
+use url::{Host, Url};
+
+pub use access::{InvalidAccess, RemoteAccess};
+use address::{GuardedResolver, OutOfReach, Reach};
+
+use host_client_core::tls;
+use host_client_core::tool::ToolError;
+
+/// The most redirects that are followed.
+const MAX_REDIRECTS: usize = 5;
+/// The most headers of an answer.
+const MAX_HEADERS: usize = 100;
+/// The longest address, in bytes.
+pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const IDLE_CONNECTIONS: usize = 4;
+const IDLE_FOR: Duration = Duration::from_secs(30);
+
+/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has
+/// and not the code.
+const RESERVED_HEADERS: [&str; 21] = [
+    "connection",
+    "content-length",
+    "cookie",
+    "cookie2",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+];
+const RESERVED_PREFIX: &str = "x-forwarded-";
+
+/// Asks allowed hosts.
+pub(crate) struct GuardedClient {
+    http: reqwest::Client,
+    access: RemoteAccess,
+    reach: Arc<Reach>,
+}
+
+/// What is asked.
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+    /// Sent to this origin. A redirect to another one takes along what languages and types are wanted, no more: any
+    /// other header may hold a secret.
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Bytes>,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+    /// There was more.
+    pub(crate) is_cut: bool,
+}
+
+/// How much of a body is read, and what happens to more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BodyLimit {
+    /// An error.
+    FailOver(usize),
+    /// It is not read.
+    CutAt(usize),
+}
+
+/// Why nothing, or nothing usable, came back. Never says a path or a query: those may hold secrets.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NetError {
+    #[error("{origin} is not allowed; allowed are: {allowed}")]
+    NotAllowed { origin: String, allowed: String },
+    #[error("an address with a user name or a password in it is not asked")]
+    UserInfo,
+    #[error("an address has at most {MAX_URL_BYTES} bytes")]
+    LongUrl,
+    #[error("{host} is not asked: it lies in a private, local or reserved network")]
+    OutOfReach { host: String },
+    #[error("{host} sent more than {MAX_REDIRECTS} redirects")]
+    TooManyRedirects { host: String },
+    #[error("{host} sent a redirect to what is no address")]
+    BadRedirect { host: String },
+    #[error("the answer of {host} is larger than {limit} bytes")]
+    TooLarge { host: String, limit: usize },
+    #[error("{host} gave no whole answer in the time that there was")]
+    TimedOut { host: String },
+    #[error("{host} could not be asked: {reason}")]
+    NotSent { host: String, reason: String },
+    #[error("{host} gave no whole answer: {reason}")]
+    NoAnswer { host: String, reason: String },
+}
+
+/// The client cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SetupError {
+    #[error("{0}")]
+    Tls(String),
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+}
+
+impl GuardedClient {
+    /// A client with this access.
+    ///
+    /// # Errors
+    /// The authorities are no certificates, or the system has no randomness.
+    pub(crate) fn new(access: RemoteAccess) -> Result<Self, SetupError> {
+        let reach = Arc::new(access.reach());
+        let tls = tls::client_config(access.authorities.as_deref()).map_err(SetupError::Tls)?;
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .dns_resolver(GuardedResolver { reach: Arc::clone(&reach) })
+            // A proxy would resolve names itself, where nothing is checked.
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            // What was asked once is not asked again behind the caller's back.
+            .retry(reqwest::retry::never())
+            .referer(false)
+            // A small body that unpacks to a huge one stays small, whatever features of reqwest somebody turns on.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .http1_only()
+            .http1_max_headers(MAX_HEADERS)
+            .connect_timeout(CONNECT_WITHIN)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_FOR)
+            .user_agent(concat!("sandbox-relay-host-client/", env!("CARGO_PKG_VERSION")))
+            .build()?;
+        Ok(Self { http, access, reach })
+    }
+
+    /// Asks, and follows redirects of GET and HEAD: what changes something is never sent twice.
+    ///
+    /// # Errors
+    /// The host or a redirect's is not allowed, or no whole answer came before the deadline.
+    pub(crate) async fn send(&self, request: Request, limit: BodyLimit, deadline: Instant) -> Result<Answer, NetError> {
+        let host = origin(&request.url);
+        match tokio::time::timeout_at(deadline, self.follow(request, limit)).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => Err(NetError::TimedOut { host }),
+        }
+    }
+
+    async fn follow(&self, mut request: Request, limit: BodyLimit) -> Result<Answer, NetError> {
+        let follows = matches!(request.method, Method::GET | Method::HEAD);
+        for _ in 0..=MAX_REDIRECTS {
+            self.check(&request.url)?;
+            let host = origin(&request.url);
+            let response = self.ask(&request, &host).await?;
+            if !follows || !is_redirect(response.status()) {
+                return read(response, &host, limit).await;
+            }
+            let Some(location) = response.headers().get(LOCATION) else { return read(response, &host, limit).await };
+            let next = location.to_str().ok().and_then(|location| request.url.join(location).ok());
+            let mut next = next.ok_or_else(|| NetError::BadRedirect { host: host.clone() })?;
+            next.set_fragment(None);
+            if next.origin() != request.url.origin() {
+                request.headers = harmless(&request.headers);
+            }
+            request.url = next;
+        }
+        Err(NetError::TooManyRedirects { host: origin(&request.url) })
+    }
+
+    /// Whether this address is one to ask, as far as it can be known before its name is resolved.
+    fn check(&self, url: &Url) -> Result<(), NetError> {
+        if url.as_str().len() > MAX_URL_BYTES {
+            return Err(NetError::LongUrl);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(NetError::UserInfo);
+        }
+        if !self.access.allows(url) {
+            return Err(NetError::NotAllowed { origin: origin(url), allowed: self.access.to_string() });
+        }
+        // Of an address that needs no resolving the resolver is not asked.
+        let is_within = match url.host() {
+            Some(Host::Ipv4(address)) => self.reach.admits(address.into()),
+            Some(Host::Ipv6(address)) => self.reach.admits(address.into()),
+            _ => true,
+        };
+        if is_within { Ok(()) } else { Err(NetError::OutOfReach { host: origin(url) }) }
+    }
+
+    async fn ask(&self, request: &Request, host: &str) -> Result<reqwest::Response, NetError> {
+        let mut builder =
+            self.http.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
+        if let Some(body) = &request.body {
+            builder = builder.body(body.clone());
+        }
+        builder.send().await.map_err(|error| {
+            let host = host.to_owned();
+            let (is_unsent, reason) = (error.is_connect() || error.is_builder(), reason(&error));
+            if is_out_of_reach(&error) {
+                NetError::OutOfReach { host }
+            } else if is_unsent {
+                NetError::NotSent { host, reason }
+            } else {
+                NetError::NoAnswer { host, reason }
+            }
+        })
+    }
+}
+
+impl NetError {
+    /// Whether what was asked may have been done.
+    fn may_be_done(&self) -> bool {
+        match self {
+            Self::TooLarge { .. } | Self::TimedOut { .. } | Self::NoAnswer { .. } => true,
+            Self::NotAllowed { .. }
+            | Self::UserInfo
+            | Self::LongUrl
+            | Self::OutOfReach { .. }
+            | Self::TooManyRedirects { .. }
+            | Self::BadRedirect { .. }
+            | Self::NotSent { .. } => false,
+        }
+    }
+
+    /// What the code reads of it. `is_safe`: what was asked changes nothing.
+    pub(crate) fn into_tool_error(self, is_safe: bool) -> ToolError {
+        let message = self.to_string();
+        match self {
+            _ if !is_safe && self.may_be_done() => {
+                ToolError::outcome_unknown(format!("{message}; what was asked may have been done"))
+            }
+            Self::NotAllowed { .. } | Self::UserInfo | Self::LongUrl | Self::OutOfReach { .. } => {
+                ToolError::denied(message)
+            }
+            Self::TooLarge { .. } => ToolError::too_large(message),
+            Self::TimedOut { .. } => ToolError::timed_out(message),
+            Self::TooManyRedirects { .. } | Self::BadRedirect { .. } | Self::NotSent { .. } | Self::NoAnswer { .. } => {
+                ToolError::new(message)
+            }
+        }
+    }
+}
+
+async fn read(mut response: reqwest::Response, host: &str, limit: BodyLimit) -> Result<Answer, NetError> {
+    let (BodyLimit::FailOver(most) | BodyLimit::CutAt(most)) = limit;
+    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+    let mut body = Vec::new();
+    let mut is_cut = false;
+    while !is_cut {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| NetError::NoAnswer { host: host.to_owned(), reason: reason(&error) })?;
+        let Some(chunk) = chunk else { break };
+        let room = most - body.len();
+        is_cut = chunk.len() > room;
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    }
+    match limit {
+        BodyLimit::FailOver(limit) if is_cut => Err(NetError::TooLarge { host: host.to_owned(), limit }),
+        _ => Ok(Answer { status, headers, body, is_cut }),
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Whether neither code nor a document may set this header.
+pub(crate) fn is_reserved_header(name: &HeaderName) -> bool {
+    RESERVED_HEADERS.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX)
+}
+
+/// The headers that any origin may see.
+fn harmless(headers: &HeaderMap) -> HeaderMap {
+    let of = |name| headers.get(&name).map(|value| (name, value.clone()));
+    [ACCEPT, ACCEPT_LANGUAGE].into_iter().filter_map(of).collect()
+}
+
+/// Scheme, host and port, which hold no secret.
+pub(crate) fn origin(url: &Url) -> String {
+    let mut host = url.host_str().unwrap_or_default().to_owned();
+    host.truncate(host.floor_char_boundary(255));
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}", url.scheme())
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
+}
+
+fn is_out_of_reach(error: &reqwest::Error) -> bool {
+    causes(error).any(|cause| cause.is::<OutOfReach>())
+}
+
+/// The innermost cause: what the library says itself holds the whole address.
+fn reason(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(|| "the request is none that can be sent".to_owned(), ToString::to_string)
+}

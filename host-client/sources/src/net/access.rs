@@ -1,0 +1,233 @@
+//! What a tool may reach of the network: hosts by name, ports, and which private networks they may lie in.
+
+use std::fmt;
+
+use host_client_core::Error;
+use ipnet::IpNet;
+use url::{Host, Url};
+
+use super::address::Reach;
+
+/// How many hosts an error names.
+const NAMED_HOSTS: usize = 20;
+
+/// Hosts and ports that may be asked. Private, link-local and metadata addresses are refused whatever name leads to
+/// them, unless their network is allowed.
+#[derive(Clone, Default)]
+pub struct RemoteAccess {
+    hosts: Vec<AllowedHost>,
+    networks: Vec<IpNet>,
+    /// Not even the hosts' public addresses are asked.
+    is_private_only: bool,
+    pub(super) authorities: Option<Vec<u8>>,
+}
+
+/// An entry that allows nothing that there is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidAccess {
+    /// It names no host.
+    #[error("{0:?} is no host to allow: write example.com, example.com:8443, *.example.com or http://example.com")]
+    Host(String),
+    /// It is no network.
+    #[error("{0:?} is no network: write an address and how many of its bits count, such as 10.1.0.0/16")]
+    Network(String),
+}
+
+impl From<InvalidAccess> for Error {
+    fn from(error: InvalidAccess) -> Self {
+        Self::source("the access of tools to the network", error)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct AllowedHost {
+    is_tls: bool,
+    host: HostPattern,
+    port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum HostPattern {
+    Exactly(Host<String>),
+    /// Every name that ends with this, a dot first.
+    Under(String),
+}
+
+impl RemoteAccess {
+    /// Access to these hosts: `example.com`, `example.com:8443`, or `*.example.com` for every name below. HTTPS, unless
+    /// an entry says otherwise: `http://example.com:8080`.
+    ///
+    /// # Errors
+    /// An entry names no host, or more than a host and a port.
+    pub fn to<S: AsRef<str>>(hosts: impl IntoIterator<Item = S>) -> Result<Self, InvalidAccess> {
+        let hosts = hosts.into_iter().map(|entry| AllowedHost::parse(entry.as_ref())).collect::<Result<_, _>>()?;
+        Ok(Self { hosts, ..Self::default() })
+    }
+
+    /// Lets the hosts lie in this private network too, such as `10.1.0.0/16` of an intranet or `127.0.0.0/8` in tests.
+    ///
+    /// # Errors
+    /// It is no network.
+    pub fn allow_private(mut self, network: &str) -> Result<Self, InvalidAccess> {
+        self.networks.push(network.parse().map_err(|_| InvalidAccess::Network(network.to_owned()))?);
+        Ok(self)
+    }
+
+    /// Takes certificates (PEM) of these authorities instead of those of the web.
+    #[must_use]
+    pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// The same access, without the internet: only the networks that were allowed.
+    pub(crate) fn only_private(mut self) -> Self {
+        self.is_private_only = true;
+        self
+    }
+
+    /// The addresses that may be connected to.
+    pub(super) fn reach(&self) -> Reach {
+        Reach { is_public_allowed: !self.is_private_only, networks: self.networks.clone() }
+    }
+
+    /// The same access, and one more host.
+    pub(crate) fn and(mut self, host: &str) -> Result<Self, InvalidAccess> {
+        self.hosts.push(AllowedHost::parse(host)?);
+        Ok(self)
+    }
+
+    /// Whether this address names an allowed host and port. Where the host lies is for the resolver to say.
+    pub(super) fn allows(&self, url: &Url) -> bool {
+        self.hosts.iter().any(|allowed| allowed.allows(url))
+    }
+}
+
+impl AllowedHost {
+    fn parse(entry: &str) -> Result<Self, InvalidAccess> {
+        let invalid = || InvalidAccess::Host(entry.to_owned());
+        let (scheme, rest) = entry.split_once("://").unwrap_or(("https", entry));
+        let (is_wildcard, rest) = rest.strip_prefix("*.").map_or((false, rest), |rest| (true, rest));
+        // The parser brings hosts into the one spelling that it gives those of requests, too.
+        let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|_| invalid())?;
+        let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if !is_bare || has_user || !matches!(url.scheme(), "http" | "https") {
+            return Err(invalid());
+        }
+        let port = url.port_or_known_default().ok_or_else(invalid)?;
+        let host = match url.host().ok_or_else(invalid)?.to_owned() {
+            Host::Domain(name) if name.contains('*') => return Err(invalid()),
+            Host::Domain(name) if is_wildcard => HostPattern::Under(format!(".{name}")),
+            _ if is_wildcard => return Err(invalid()),
+            host => HostPattern::Exactly(host),
+        };
+        Ok(Self { is_tls: url.scheme() == "https", host, port })
+    }
+
+    fn allows(&self, url: &Url) -> bool {
+        let is_host = match (&self.host, url.host()) {
+            (HostPattern::Exactly(allowed), Some(host)) => *allowed == host.to_owned(),
+            (HostPattern::Under(end), Some(Host::Domain(name))) => name.len() > end.len() && name.ends_with(end),
+            _ => false,
+        };
+        let scheme = if self.is_tls { "https" } else { "http" };
+        is_host && url.scheme() == scheme && url.port_or_known_default() == Some(self.port)
+    }
+}
+
+impl fmt::Display for AllowedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_tls { "https://" } else { "http://" })?;
+        match &self.host {
+            HostPattern::Exactly(host) => write!(f, "{host}")?,
+            HostPattern::Under(end) => write!(f, "*{end}")?,
+        }
+        let usual = if self.is_tls { 443 } else { 80 };
+        if self.port == usual { Ok(()) } else { write!(f, ":{}", self.port) }
+    }
+}
+
+/// The allowed hosts, as errors name them.
+impl fmt::Display for RemoteAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, host) in self.hosts.iter().take(NAMED_HOSTS).enumerate() {
+            write!(f, "{}{host}", if number == 0 { "" } else { ", " })?;
+        }
+        match self.hosts.len() {
+            0 => f.write_str("none"),
+            1..=NAMED_HOSTS => Ok(()),
+            more => write!(f, " and {} more", more - NAMED_HOSTS),
+        }
+    }
+}
+
+impl fmt::Debug for RemoteAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteAccess({self}; private networks: {:?})", self.networks)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn allows(entry: &str, url: &str) -> bool {
+        RemoteAccess::to([entry]).unwrap().allows(&Url::parse(url).unwrap())
+    }
+
+    #[test]
+    fn an_entry_allows_one_scheme_host_and_port() {
+        for (entry, url) in [
+            ("example.com", "https://example.com/a?b#c"),
+            ("example.com", "https://EXAMPLE.com:443/"),
+            ("EXAMPLE.com:8443", "https://example.com:8443"),
+            ("http://example.com", "http://example.com:80/"),
+            ("*.example.com", "https://a.b.example.com/"),
+            ("127.0.0.1", "https://2130706433/"),
+            ("[::1]:8443", "https://[0:0:0:0:0:0:0:1]:8443/"),
+            ("bücher.example", "https://xn--bcher-kva.example/"),
+        ] {
+            assert!(allows(entry, url), "{entry} {url}");
+        }
+        for (entry, url) in [
+            ("example.com", "http://example.com/"),
+            ("example.com", "https://example.com:8443/"),
+            ("example.com", "https://a.example.com/"),
+            ("example.com", "https://example.com./"),
+            ("example.com", "https://example.com.evil.example/"),
+            ("example.com", "https://example.com@evil.example/"),
+            ("*.example.com", "https://example.com/"),
+            ("*.example.com", "https://.example.com/"),
+            ("*.example.com", "https://evilexample.com/"),
+            ("example.com", "ftp://example.com/"),
+        ] {
+            assert!(!allows(entry, url), "{entry} {url}");
+        }
+    }
+
+    #[test]
+    fn entries_that_say_more_or_less_than_a_host_are_refused() {
+        for entry in [
+            "",
+            "*",
+            "*.",
+            "**.example.com",
+            "a.*.com",
+            "*.127.0.0.1",
+            "example.com/path",
+            "example.com?q",
+            "user@example.com",
+            "ftp://example.com",
+            "https://",
+            "exa mple.com",
+            "example.com:99999",
+        ] {
+            assert_eq!(RemoteAccess::to([entry]).unwrap_err(), InvalidAccess::Host(entry.into()));
+        }
+        let access = RemoteAccess::to(["example.com", "http://*.example.org:81"]).unwrap();
+        assert_eq!(access.to_string(), "https://example.com, http://*.example.org:81");
+        assert!(access.allow_private("10.0.0.0/33").is_err());
+    }
+}

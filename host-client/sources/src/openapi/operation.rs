@@ -1,0 +1,289 @@
+//! Operations of a document as tools: their names, paths and servers; and which are left out.
+
+use std::collections::HashSet;
+
+use http::Method;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::credential::Credentials;
+use super::document::Document;
+use super::error::{Flaw, LeftOut};
+use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter, Place};
+use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
+use host_client_core::tool::ToolSpec;
+use host_client_core::tool::{Effect, Mode};
+
+/// The longest tool's own name, in bytes.
+const MAX_NAME: usize = 100;
+/// The longest description, in characters.
+const MAX_DESCRIPTION: usize = 1_000;
+/// The longest path in descriptions and errors, in characters.
+const MAX_LABEL: usize = 200;
+/// How many calls of one operation run at once.
+const CONCURRENCY: usize = 16;
+
+/// What cannot stand in a path as it is.
+const LITERAL: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'\\').add(b'^');
+
+/// The methods of operations, as a path names them.
+const METHODS: [(&str, Method); 8] = [
+    ("get", Method::GET),
+    ("put", Method::PUT),
+    ("post", Method::POST),
+    ("delete", Method::DELETE),
+    ("options", Method::OPTIONS),
+    ("head", Method::HEAD),
+    ("patch", Method::PATCH),
+    ("trace", Method::TRACE),
+];
+
+/// An operation that can be called.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) spec: ToolSpec,
+    pub(super) method: Method,
+    /// As the document writes it, for errors.
+    pub(super) template: String,
+    pub(super) path: Vec<Piece>,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) body: Option<Body>,
+    /// The security schemes whose credentials go along.
+    pub(super) schemes: Vec<String>,
+}
+
+/// A part of a path.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// As it stands, percent-encoded.
+    Literal(String),
+    /// The argument of this index among the parameters.
+    Parameter(usize),
+}
+
+/// The operations of a document on one server.
+pub(super) struct Operations {
+    pub(super) callable: Vec<Operation>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// Reads the operations of a document.
+pub(super) struct Reader<'a> {
+    pub(super) document: &'a Document,
+    /// The server that is called.
+    pub(super) server: &'a Url,
+    /// Where the document came from.
+    pub(super) base: Option<&'a Url>,
+    pub(super) credentials: &'a Credentials,
+    /// The name before the dot of the tools'.
+    pub(super) tools: &'a str,
+}
+
+/// An operation as the document writes it.
+struct Written<'a> {
+    template: &'a str,
+    item: &'a Value,
+    method: Method,
+    operation: &'a Value,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn read(&self) -> Operations {
+        let mut found = Operations { callable: Vec::new(), left_out: Vec::new() };
+        let mut names = HashSet::new();
+        let mut left = MAX_TOTAL_BYTES;
+        for (number, (label, written)) in self.written().enumerate() {
+            if number >= MAX_OPERATIONS {
+                found.left_out.push(LeftOut { operation: label, reason: Flaw::TooMany });
+                break;
+            }
+            match written.and_then(|written| self.operation(&written, left)) {
+                Ok((mut operation, bytes)) => {
+                    left = left.saturating_sub(bytes);
+                    let name = untaken(&operation.spec.name, |name| names.contains(name));
+                    operation.spec.name = format!("{}.{name}", self.tools);
+                    names.insert(name);
+                    found.callable.push(operation);
+                }
+                Err(reason) => {
+                    let is_last_room = reason == Flaw::Size && left < MAX_OPERATION_BYTES;
+                    let reason = if is_last_room { Flaw::TotalSize } else { reason };
+                    found.left_out.push(LeftOut { operation: label, reason });
+                }
+            }
+        }
+        found
+    }
+
+    /// What there is, with what to call it in a list of what is left out.
+    fn written(&self) -> impl Iterator<Item = (String, Result<Written<'a>, Flaw>)> {
+        let document = self.document;
+        let paths = document.root().get("paths").and_then(Value::as_object);
+        paths.into_iter().flatten().flat_map(|(template, item)| {
+            let label = shortened(template, MAX_LABEL);
+            let item = match document.resolve(item) {
+                Ok(item) => item,
+                Err(reason) => return vec![(label, Err(reason))],
+            };
+            let of = |(key, method): (&str, Method)| {
+                let operation = item.get(key)?;
+                let label = format!("{method} {label}");
+                let is_called = method != Method::TRACE;
+                Some((label, is_called.then_some(Written { template, item, method, operation }).ok_or(Flaw::Method)))
+            };
+            METHODS.into_iter().filter_map(of).collect()
+        })
+    }
+
+    /// One operation, its name without the server's, and how many bytes there are to it.
+    fn operation(&self, written: &Written<'a>, left: usize) -> Result<(Operation, usize), Flaw> {
+        let Written { template, item, ref method, operation: written } = *written;
+        let members = written.as_object().ok_or(Flaw::Shape)?;
+        self.check_server(item, written)?;
+        let security = members.get("security").or_else(|| self.document.root().get("security"));
+        let schemes = self.credentials.schemes(security)?;
+        let room = left.min(MAX_OPERATION_BYTES);
+        let mut arguments = Arguments::new(self.document, room);
+        arguments.parameters(self.parameters(item, written)?, self.credentials)?;
+        // What a body of these means, nobody has said.
+        let takes_body = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let body = match members.get("requestBody") {
+            Some(body) if takes_body => arguments.body(self.document.resolve(body)?)?,
+            _ => None,
+        };
+        let path = pieces(template, &arguments.parameters)?;
+        self.check_path(&path)?;
+        let is_safe = is_safe(method);
+        let name = members.get("operationId").and_then(Value::as_str).map(word).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| word(&format!("{}_{template}", method.as_str().to_lowercase())));
+        let description = description(method, template, members);
+        let (parameters, schema, bytes) = arguments.finish(room)?;
+        let mut spec = ToolSpec::new(name, description, schema)
+            .effect(if is_safe { Effect::ReadOnly } else { Effect::Mutating })
+            .mode(Mode::RestrictedRemote);
+        spec.manifest.concurrency = Some(CONCURRENCY);
+        let template = shortened(template, MAX_LABEL);
+        let bytes = bytes + spec.description.len();
+        Ok((Operation { spec, method: method.clone(), template, path, parameters, body, schemes }, bytes))
+    }
+
+    /// Whether it is on the chosen server. One that says nothing is.
+    fn check_server(&self, item: &Value, operation: &Value) -> Result<(), Flaw> {
+        let own = [operation, item].into_iter().find(|holder| holder.get("servers").is_some());
+        let is_here = own.is_none_or(|own| self.document.servers(own, self.base).contains(self.server));
+        if is_here { Ok(()) } else { Err(Flaw::Server) }
+    }
+
+    /// The parameters of an operation and those of its path that it does not replace.
+    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<&'a Value>, Flaw> {
+        let mut seen = HashSet::new();
+        let mut parameters = Vec::new();
+        for holder in [operation, item] {
+            let Some(written) = holder.get("parameters") else { continue };
+            for parameter in written.as_array().ok_or(Flaw::Shape)? {
+                let parameter = self.document.resolve(parameter)?;
+                let key = (text(parameter, "name"), text(parameter, "in"));
+                if seen.insert(key) {
+                    parameters.push(parameter);
+                }
+                if parameters.len() > MAX_PARAMETERS {
+                    return Err(Flaw::Size);
+                }
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// A path with dot segments or the like would lead elsewhere.
+    fn check_path(&self, path: &[Piece]) -> Result<(), Flaw> {
+        let filled: String = path
+            .iter()
+            .map(|piece| match piece {
+                Piece::Literal(text) => text.as_str(),
+                Piece::Parameter(_) => "x",
+            })
+            .collect();
+        join(self.server, &filled).map(drop).ok_or(Flaw::Path)
+    }
+}
+
+/// The address of a path on a server; nothing if the path means anything but itself.
+pub(super) fn join(server: &Url, path: &str) -> Option<Url> {
+    let prefix = server.path().trim_end_matches('/');
+    let wanted = format!("{prefix}{path}");
+    let mut url = server.clone();
+    url.set_path(&wanted);
+    (path.starts_with('/') && url.path() == wanted).then_some(url)
+}
+
+/// A path's parts. Every parameter of the path is in it, and all that is in it are parameters.
+fn pieces(template: &str, parameters: &[Parameter]) -> Result<Vec<Piece>, Flaw> {
+    if !template.starts_with('/') || template.contains(['?', '#']) {
+        return Err(Flaw::Path);
+    }
+    let literal = |text: &str| Piece::Literal(utf8_percent_encode(text, LITERAL).to_string());
+    let mut pieces = Vec::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').ok_or(Flaw::Path)?;
+        let index = parameters.iter().position(|it| it.place == Place::Path && it.name == name).ok_or(Flaw::Path)?;
+        pieces.extend([literal(before), Piece::Parameter(index)]);
+        rest = after;
+    }
+    pieces.push(literal(rest));
+    let used = |index| pieces.iter().any(|piece| matches!(piece, Piece::Parameter(used) if *used == index));
+    let all = parameters.iter().enumerate().all(|(index, it)| it.place != Place::Path || used(index));
+    if all { Ok(pieces) } else { Err(Flaw::Path) }
+}
+
+fn description(method: &Method, template: &str, members: &Map<String, Value>) -> String {
+    let part = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default().trim();
+    let (summary, long) = (part("summary"), part("description"));
+    let both = if summary.is_empty() || summary == long { long.to_owned() } else { format!("{summary}\n{long}") };
+    format!("{} ({method} {})", shortened(both.trim(), MAX_DESCRIPTION), shortened(template, MAX_LABEL))
+        .trim()
+        .to_owned()
+}
+
+/// A name of letters, digits and `_`, other characters in runs as one `_`.
+pub(super) fn word(text: &str) -> String {
+    let mut word = String::new();
+    for character in text.chars() {
+        if word.len() >= MAX_NAME {
+            break;
+        }
+        if character.is_ascii_alphanumeric() {
+            word.push(character);
+        } else if !word.is_empty() && !word.ends_with('_') {
+            word.push('_');
+        }
+    }
+    word.trim_end_matches('_').to_owned()
+}
+
+/// This name, or the first with a number after it that is not taken.
+pub(super) fn untaken(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let mut candidate = name.to_owned();
+    let mut number = 1_usize;
+    while candidate.is_empty() || is_taken(&candidate) {
+        number += 1;
+        candidate = format!("{name}_{number}");
+    }
+    candidate
+}
+
+/// Whether nothing changes when it is asked.
+pub(super) fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The first characters of a document's text, without control characters.
+pub(super) fn shortened(text: &str, characters: usize) -> String {
+    text.chars().filter(|character| !character.is_control() || *character == '\n').take(characters).collect()
+}

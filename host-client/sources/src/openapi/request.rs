@@ -1,0 +1,287 @@
+//! What is asked for a call: arguments in their places, written so that none can become anything but a value.
+
+use std::collections::BTreeMap;
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::credential::Credentials;
+use super::operation::{Operation, Piece, join};
+use super::parameters::{BODY, Body, FORM, Parameter, Place, Style};
+use crate::net::Request;
+use host_client_core::tool::ToolError;
+
+/// What a value does not need to have encoded. Everything else is.
+const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// How deeply an object may nest in a query or a form.
+const MAX_DEPTH: usize = 8;
+const ACCEPTED: &str = "application/json, */*;q=0.5";
+
+/// A value that cannot be written where it belongs.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("the argument {0:?} is missing")]
+    Missing(String),
+    #[error(
+        "the argument {0:?} goes into the path: it cannot be empty, \".\" or \"..\", or hold a slash, a backslash or a \
+         control character"
+    )]
+    Path(String),
+    #[error(
+        "the argument {0:?} nests too deeply to be written in a query, a form, a path or a header; pass plain values"
+    )]
+    Nested(String),
+    #[error("the argument {0:?} cannot be sent as a header: it holds a control character")]
+    Header(String),
+    #[error("the argument {0:?} would set a parameter that holds a credential")]
+    Credential(String),
+    #[error("the body is sent as a form: pass an object")]
+    Form,
+}
+
+/// Builds the request of a call.
+pub(super) fn build(
+    operation: &Operation,
+    server: &Url,
+    credentials: &Credentials,
+    mut arguments: Value,
+) -> Result<Request, ToolError> {
+    let path = path(operation, &arguments)?;
+    let mut url = join(server, &path).ok_or_else(|| Unfit::Path(operation.template.clone()))?;
+    let mut query = String::new();
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+    for parameter in &operation.parameters {
+        let value = match arguments.get(&parameter.argument) {
+            None | Some(Value::Null) => continue,
+            Some(value) => value,
+        };
+        match &parameter.place {
+            Place::Path => {}
+            Place::Query => {
+                let before = query.len();
+                write(&mut query, parameter, value)?;
+                if credentials.are_in_query(&query[before..]) {
+                    return Err(Unfit::Credential(parameter.argument.clone()).into());
+                }
+            }
+            Place::Header(name) => {
+                let text = simple(parameter, value, str::to_owned)?;
+                let value = HeaderValue::try_from(text).map_err(|_| Unfit::Header(parameter.argument.clone()))?;
+                headers.insert(name, value);
+            }
+        }
+    }
+    credentials.apply(&operation.schemes, &mut headers, &mut query);
+    if !query.is_empty() {
+        url.set_query(Some(&query));
+    }
+    let body = match (&operation.body, arguments.get_mut(BODY).map(Value::take)) {
+        (Some(Body::Json(media_type)), Some(body)) => {
+            headers.insert(CONTENT_TYPE, media_type.clone());
+            Some(serde_json::to_vec(&body)?.into())
+        }
+        (Some(Body::Form(styles)), Some(Value::Object(fields))) => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
+            Some(form(fields, styles)?.into())
+        }
+        (Some(Body::Form(_)), Some(_)) => return Err(Unfit::Form.into()),
+        (_, None) | (None, _) => None,
+    };
+    Ok(Request { method: operation.method.clone(), url, headers, body })
+}
+
+fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
+    let mut path = String::new();
+    for piece in &operation.path {
+        match piece {
+            Piece::Literal(text) => path.push_str(text),
+            Piece::Parameter(index) => {
+                let parameter = &operation.parameters[*index];
+                let argument = || parameter.argument.clone();
+                let value = arguments.get(&parameter.argument).ok_or_else(|| Unfit::Missing(argument()))?;
+                // Servers and proxies are known to take an encoded slash for a slash.
+                let is_whole = |text: &str| {
+                    !matches!(text, "" | "." | "..")
+                        && !text.contains(|character: char| matches!(character, '/' | '\\') || character.is_control())
+                };
+                let mut fits = true;
+                let text = simple(parameter, value, |text| {
+                    fits &= is_whole(text);
+                    encoded(text)
+                })?;
+                if !fits || text.is_empty() {
+                    return Err(Unfit::Path(argument()));
+                }
+                path.push_str(&text);
+            }
+        }
+    }
+    Ok(path)
+}
+
+/// A value for a path or a header: what it consists of, with commas between.
+fn simple(parameter: &Parameter, value: &Value, mut encode: impl FnMut(&str) -> String) -> Result<String, Unfit> {
+    let mut scalar = |value: &Value| scalar(value).map(|text| encode(&text)).ok_or(());
+    let written = match (parameter.style, value) {
+        (Style::Json, value) => Ok(encode(&value.to_string())),
+        (_, Value::Array(items)) => {
+            items.iter().map(scalar).collect::<Result<Vec<_>, _>>().map(|parts| parts.join(","))
+        }
+        (style, Value::Object(members)) => {
+            let between = if style == (Style::Simple { explode: true }) { "=" } else { "," };
+            let part = |(name, value): (&String, &Value)| {
+                let name = scalar(&Value::String(name.clone()))?;
+                Ok(format!("{name}{between}{}", scalar(value)?))
+            };
+            members.iter().map(part).collect::<Result<Vec<_>, ()>>().map(|parts| parts.join(","))
+        }
+        (_, value) => scalar(value),
+    };
+    written.map_err(|()| Unfit::Nested(parameter.argument.clone()))
+}
+
+/// Adds a parameter to a query.
+fn write(query: &mut String, parameter: &Parameter, value: &Value) -> Result<(), Unfit> {
+    pairs(query, &parameter.name, value, parameter.style).map_err(|()| Unfit::Nested(parameter.argument.clone()))
+}
+
+/// An object as a form. What has no style of its own is written as JSON where it is more than a value or a list of
+/// values.
+fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<String, Unfit> {
+    let mut text = String::new();
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        let is_plain = match value {
+            Value::Array(items) => items.iter().all(|item| scalar(item).is_some()),
+            value => scalar(value).is_some(),
+        };
+        let otherwise = if is_plain { Style::Form { explode: true } } else { Style::Json };
+        let style = styles.get(name).copied().unwrap_or(otherwise);
+        pairs(&mut text, name, value, style).map_err(|()| Unfit::Nested(name.clone()))?;
+    }
+    Ok(text)
+}
+
+/// Adds `name=value` in this style to a query or a form.
+fn pairs(out: &mut String, name: &str, value: &Value, style: Style) -> Result<(), ()> {
+    match (style, value) {
+        (Style::Json, value) => pair(out, &encoded(name), &encoded(&value.to_string())),
+        (Style::DeepObject, value) => deep(out, &encoded(name), value, 0)?,
+        (Style::Form { explode: true }, Value::Array(items)) => {
+            for item in items {
+                pair(out, &encoded(name), &encoded(&scalar(item).ok_or(())?));
+            }
+        }
+        (Style::Form { explode: true }, Value::Object(members)) => {
+            for (name, member) in members {
+                pair(out, &encoded(name), &encoded(&scalar(member).ok_or(())?));
+            }
+        }
+        (style, Value::Array(items)) => {
+            let parts: Option<Vec<_>> = items.iter().map(|item| scalar(item).map(|text| encoded(&text))).collect();
+            pair(out, &encoded(name), &parts.ok_or(())?.join(delimiter(style)));
+        }
+        (style, Value::Object(members)) => {
+            let part = |(name, member): (&String, &Value)| Some([encoded(name), encoded(&scalar(member)?)]);
+            let parts: Option<Vec<_>> = members.iter().map(part).collect();
+            pair(out, &encoded(name), &parts.ok_or(())?.concat().join(delimiter(style)));
+        }
+        (_, value) => pair(out, &encoded(name), &encoded(&scalar(value).ok_or(())?)),
+    }
+    Ok(())
+}
+
+/// Adds `name[key]=value` for everything in a value.
+fn deep(out: &mut String, name: &str, value: &Value, depth: usize) -> Result<(), ()> {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth >= MAX_DEPTH => Err(()),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, item)| deep(out, &format!("{name}[{index}]"), item, depth + 1)),
+        Value::Object(members) => members
+            .iter()
+            .try_for_each(|(key, member)| deep(out, &format!("{name}[{}]", encoded(key)), member, depth + 1)),
+        value => {
+            pair(out, name, &encoded(&scalar(value).ok_or(())?));
+            Ok(())
+        }
+    }
+}
+
+fn delimiter(style: Style) -> &'static str {
+    match style {
+        Style::SpaceDelimited => "%20",
+        Style::PipeDelimited => "%7C",
+        Style::Simple { .. } | Style::Form { .. } | Style::DeepObject | Style::Json => ",",
+    }
+}
+
+fn pair(out: &mut String, name: &str, value: &str) {
+    if !out.is_empty() {
+        out.push('&');
+    }
+    out.extend([name, "=", value]);
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => Some(String::new()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(value) => Some(value.to_string()),
+        Value::String(value) => Some(value.clone()),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// A text in which nothing means anything but itself.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, VALUE).to_string()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_style_of_a_query() {
+        let (list, object) = (json!(["a b", 2, true]), json!({"x": "1&y=2", "z": null}));
+        for (style, value, expected) in [
+            (Style::Form { explode: true }, json!("ä/?#&=+%"), "n=%C3%A4%2F%3F%23%26%3D%2B%25"),
+            (Style::Form { explode: true }, list.clone(), "n=a%20b&n=2&n=true"),
+            (Style::Form { explode: false }, list.clone(), "n=a%20b,2,true"),
+            (Style::Form { explode: true }, object.clone(), "x=1%26y%3D2&z="),
+            (Style::Form { explode: false }, object.clone(), "n=x,1%26y%3D2,z,"),
+            (Style::SpaceDelimited, list.clone(), "n=a%20b%202%20true"),
+            (Style::PipeDelimited, list.clone(), "n=a%20b%7C2%7Ctrue"),
+            (Style::DeepObject, object, "n[x]=1%26y%3D2&n[z]="),
+            (Style::DeepObject, json!({"a": {"b": [1]}}), "n[a][b][0]=1"),
+            (Style::Json, json!({"a": [1]}), "n=%7B%22a%22%3A%5B1%5D%7D"),
+        ] {
+            let mut out = String::new();
+            assert_eq!(pairs(&mut out, "n", &value, style), Ok(()), "{style:?} {value}");
+            assert_eq!(out, expected, "{style:?} {value}");
+        }
+        for style in [Style::Form { explode: true }, Style::Form { explode: false }, Style::PipeDelimited] {
+            assert_eq!(pairs(&mut String::new(), "n", &json!([[1]]), style), Err(()));
+        }
+        let mut nested = json!(1);
+        for _ in 0..=MAX_DEPTH {
+            nested = json!({"a": nested});
+        }
+        assert_eq!(pairs(&mut String::new(), "n", &nested, Style::DeepObject), Err(()));
+    }
+
+    #[test]
+    fn a_form_holds_json_where_nothing_else_is_said() {
+        let fields = json!({"a": 1, "b": ["x", "y"], "c": {"d": 1}, "e": null, "f": {"g": 2}});
+        let styles = [("f".to_owned(), Style::DeepObject)].into();
+        let Value::Object(fields) = fields else { unreachable!() };
+        assert_eq!(form(fields, &styles).unwrap(), "a=1&b=x&b=y&c=%7B%22d%22%3A1%7D&f[g]=2");
+    }
+}

@@ -1,0 +1,22 @@
+//! The library through its public doors: tools, sources, results, programs; and everything that may go wrong with a relay.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod audit;
+#[cfg(feature = "mcp")]
+mod declare;
+mod hostile_relay;
+#[cfg(feature = "sets")]
+mod http_set;
+mod introspect;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "openapi")]
+mod openapi;
+#[cfg(feature = "openapi")]
+mod openapi_documents;
+mod output;
+mod programmatic;
+mod rfc6455;
+mod support;
+
+use relay_test_support::servers;
