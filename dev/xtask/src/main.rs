@@ -14,6 +14,7 @@ mod system;
 mod v8;
 
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -131,7 +132,7 @@ fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     run::check(cargo().args(["build", "--release", "--locked"]).args(selection::DEMO))?;
     step("Auditing this project's dependencies with one script, in a relay of its own");
     let program = run::target_folder()?.join("release/quickstart");
-    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
+    run::check(Program::new(program).args(arguments).current_dir(typed_in))
 }
 
 fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
@@ -175,14 +176,23 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order
-/// the members of JSON stand, for all that is built together with it.
+/// Builds and tests what is there only with the feature `rig`, and what meets it. It has a build of its own: rig changes in
+/// what order the members of JSON stand, for all that is built together with it. The workspace is selected with it, so that
+/// whatever does not depend on that is shared with the other tests.
 fn models() -> anyhow::Result<()> {
     step("Building and testing what talks to models, with the lints");
-    let mut tests = cargo_with_lints()?;
-    tests.args(["test", "--package", "host-client", "--features", "rig", "--locked"]);
-    tests.args(["--test", "rig", "--test", "programmatic"]);
-    run::check_within(run::TEST_LIMIT, &mut tests)
+    let modules = ["rig::", "programmatic::"];
+    let tests = || -> anyhow::Result<Program> {
+        let mut tests = cargo_with_lints()?;
+        tests.args(["test", "--workspace", "--features", "host-client/rig", "--locked", "--test", "host", "--"]);
+        tests.args(modules);
+        Ok(tests)
+    };
+    run::check_within(run::TEST_LIMIT, &mut tests()?)?;
+    // A filter that fits no test is no failure by itself.
+    let listed = run::output(tests()?.arg("--list"))?;
+    let absent = modules.into_iter().find(|module| !listed.lines().any(|test| test.starts_with(module)));
+    absent.map_or(Ok(()), |module| anyhow::bail!("there are no tests named {module}…"))
 }
 
 fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
@@ -191,7 +201,7 @@ fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let packages = selection::with(&selection::DEMO, &["relay-bench"]);
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Measuring; leave the machine alone meanwhile");
-    let mut bench = std::process::Command::new(run::target_folder()?.join("release/relay-bench"));
+    let mut bench = Program::new(run::target_folder()?.join("release/relay-bench"));
     if let Some(bytes) = docker::image_bytes() {
         bench.arg(format!("--image-bytes={bytes}"));
     }
@@ -205,5 +215,5 @@ fn study(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Doing the tasks; the first time, MCP servers are installed from npm and PyPI");
     let program = run::target_folder()?.join("release/relay-study");
-    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
+    run::check(Program::new(program).args(arguments).current_dir(typed_in))
 }

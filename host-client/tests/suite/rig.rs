@@ -1,9 +1,4 @@
 //! Models of rig's own providers, pointed at servers on this machine that speak their APIs.
-#![cfg(feature = "rig")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
-
-#[path = "suite/support.rs"]
-mod support;
 
 use std::time::Duration;
 
@@ -20,7 +15,7 @@ use rig_core::providers::openai::{OpenAI, OpenAIConfig};
 use rig_core::tool::{PortableTool, Tool, ToolContext, tool_definition};
 use serde_json::{Value, json};
 
-use support::{Server, json as json_response, response};
+use crate::support::{Server, json as json_response, response};
 
 const SSE: &[(&str, &str)] = &[("content-type", "text/event-stream")];
 
