@@ -17,6 +17,8 @@ mod openapi_documents;
 mod output;
 mod programmatic;
 mod rfc6455;
-#[path = "../servers/mod.rs"]
-mod servers;
+#[cfg(all(feature = "mcp", feature = "rig"))]
+mod rig;
 mod support;
+
+use relay_test_support::servers;

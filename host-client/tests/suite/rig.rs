@@ -1,9 +1,4 @@
 //! Models of rig's own providers, pointed at servers on this machine that speak their APIs.
-#![cfg(feature = "rig")]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
-
-#[path = "suite/support.rs"]
-mod support;
 
 use std::time::Duration;
 
@@ -14,12 +9,13 @@ use host_client::programmatic::{
     Message, Model, ModelError, ModelRequest, ModelUsage, Programmatic, ProgrammaticRequest, RigModel,
 };
 use host_client::{Client, Effect, ExecuteCode, LocalRelay, ToolError, Tools};
+use relay_test_support::within;
 use rig_core::providers::anthropic::{Anthropic, AnthropicConfig};
 use rig_core::providers::openai::{OpenAI, OpenAIConfig};
 use rig_core::tool::{PortableTool, Tool, ToolContext, tool_definition};
 use serde_json::{Value, json};
 
-use support::{Server, json as json_response, response, within};
+use crate::support::{Server, json as json_response, response};
 
 const SSE: &[(&str, &str)] = &[("content-type", "text/event-stream")];
 

@@ -1,8 +1,9 @@
 //! RFC 6455's own rules, as frames that keep or break them: sent byte by byte to either end.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-/// What an end does with some bytes.
+/// Tells what an end does with some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
     /// It fails the connection with this close code.
     Fails(u16),
     /// It answers the peer's close with this code; 1005 stands for none.
@@ -14,18 +15,19 @@ pub(crate) enum Expected {
 }
 
 /// A rule, the bytes that try it, and what has to come of them.
-pub(crate) struct Rule {
+#[derive(Debug)]
+pub struct Rule {
     /// The section, and what it says.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The frames.
-    pub(crate) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// What has to come of them.
-    pub(crate) expected: Expected,
+    pub expected: Expected,
 }
 
 /// Which way frames go: a client's are masked, a server's are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum From {
+pub enum From {
     Client,
     Server,
 }
@@ -38,7 +40,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 
 /// A frame, with the length written in as few bytes as can be.
-pub(crate) fn frame(from: From, first: u8, payload: &[u8]) -> Vec<u8> {
+pub fn frame(from: From, first: u8, payload: &[u8]) -> Vec<u8> {
     let length = match payload.len() {
         short @ 0..126 => vec![u8::try_from(short).unwrap()],
         medium @ 126..65_536 => [vec![126], u16::try_from(medium).unwrap().to_be_bytes().to_vec()].concat(),
@@ -64,7 +66,7 @@ fn with_length(from: From, first: u8, mut length: Vec<u8>, payload: &[u8]) -> Ve
 }
 
 /// All rules, for frames that go this way.
-pub(crate) fn rules(from: From) -> Vec<Rule> {
+pub fn rules(from: From) -> Vec<Rule> {
     use Expected::{Closes, Fails, GoesOn, Pong};
     let frame = |first: u8, payload: &[u8]| self::frame(from, first, payload);
     let other = match from {
