@@ -5,4 +5,4 @@ pub mod policy;
 pub mod prompt;
 
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
-pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
+pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Rule, ToolBudget, Verdict};

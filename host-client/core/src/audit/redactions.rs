@@ -20,7 +20,8 @@ impl Redactions {
                 return Err(refuse("it names no tools; * is all of them".into()));
             }
             let path = JsonPath::parse(&redaction.path).map_err(|error| refuse(error.to_string()))?;
-            Ok((ToolPatterns::new(Some(redaction.tools.clone())), path))
+            let tools = ToolPatterns::checked(&redaction.tools).map_err(|error| refuse(error.to_string()))?;
+            Ok((tools, path))
         };
         redactions.iter().map(parse).collect::<Result<_, _>>().map(Self)
     }

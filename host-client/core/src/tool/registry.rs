@@ -188,11 +188,8 @@ impl Registry {
     }
 
     /// Returns a handle on the same tools that sees changed manifests. Tools registered with either handle are in both.
-    pub(crate) fn amended(&self, changes: &[(String, ManifestChange)]) -> Self {
-        let of = |(pattern, change): &(String, ManifestChange)| {
-            (ToolPatterns::new(Some(vec![pattern.clone()])), change.clone())
-        };
-        let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
+    pub(crate) fn amended(&self, changes: &[(ToolPatterns, ManifestChange)]) -> Self {
+        let view = View { amendments: changes.to_vec(), made: Mutex::default() };
         let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
         Self { shared: Arc::clone(&self.shared), view }
     }
