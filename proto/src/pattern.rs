@@ -4,24 +4,34 @@ use std::sync::Arc;
 
 use crate::id::ToolName;
 
-/// Which tools there are: all, or those whose full name a pattern of each list fits. `*` stands for any characters.
+/// Set of tools, given by lists of patterns: a tool is in the set if every list has a pattern that fits its full name.
+/// Without a list, every tool is. `*` stands for any characters, also none.
+///
+/// ```
+/// use relay_proto::{ToolName, ToolPatterns};
+///
+/// let patterns = ToolPatterns::new(Some(vec!["github.*".into()]));
+/// assert!(patterns.allow(&ToolName::new("github", "issues.list")?));
+/// assert!(!patterns.allow(&ToolName::new("shell", "run")?));
+/// # Ok::<_, relay_proto::id::InvalidToolName>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ToolPatterns(Vec<Arc<[String]>>);
 
 impl ToolPatterns {
-    /// Patterns; nothing is all tools.
+    /// Makes the set of one list; `None`: every tool, an empty list: no tool.
     pub fn new(patterns: Option<Vec<String>>) -> Self {
         Self(patterns.map(Into::into).into_iter().collect())
     }
 
-    /// Those that both allow.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.0.extend(other.0.iter().cloned());
         self
     }
 
-    /// The patterns, as a peer is told those of a token; nothing where they fit every tool. Of several lists the first.
+    /// Returns the first list for the wire. No pattern stands for every tool, one empty pattern for no tool.
     pub fn to_wire(&self) -> Vec<String> {
         match self.0.first() {
             // No tool at all is not the same as no patterns: the empty pattern fits no name.
@@ -31,17 +41,18 @@ impl ToolPatterns {
         }
     }
 
-    /// Whether they fit every tool, whatever its name.
+    /// Returns whether every list has the pattern `*`, so that the set holds every tool.
     pub fn are_all(&self) -> bool {
         self.0.iter().all(|patterns| patterns.iter().any(|pattern| pattern == "*"))
     }
 
-    /// Whether a tool is one of them.
+    /// Returns whether the set holds a tool.
     pub fn allow(&self, tool: &ToolName) -> bool {
         self.0.iter().all(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
     }
 }
 
+/// Returns whether `pattern` fits all of `text`.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };

@@ -151,7 +151,12 @@ impl Admission {
         }
     }
 
-    /// How many executions run, and how many wait.
+    /// Returns how many executions may run at once.
+    pub(crate) fn capacity(&self) -> usize {
+        self.lock().config.running
+    }
+
+    /// Returns the number of running and of waiting executions.
     pub(crate) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.running, state.waiting)

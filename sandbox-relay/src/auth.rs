@@ -194,7 +194,8 @@ impl Verifier {
         })
     }
 
-    /// Takes a token for what it is good for, once everything else is in order. One that is good once is not good any more.
+    /// Takes a token for what it is good for, once everything else is in order. One that is good once is not good any
+    /// more.
     ///
     /// # Errors
     /// It was used before.

@@ -1,8 +1,8 @@
 //! The processors, shared between subjects: while executions of others run, only so many of one subject's burn CPU at a
 //! time. The others of them are stopped from outside, with a signal, and take turns: whoever has used least goes on.
 //!
-//! It costs nothing as long as nobody is in anybody's way: the thread sleeps until a subject has more executions than its
-//! share and somebody else was there a moment ago.
+//! It costs nothing as long as nobody is in anybody's way: the thread sleeps until a subject has more executions than
+//! its share and somebody else was there a moment ago.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -197,8 +197,8 @@ impl Subject {
         !self.running.is_empty() || now.duration_since(self.seen) < REMEMBERED
     }
 
-    /// Lets those that burn and have used least go on, and stops the others that burn. What waits for a tool uses nothing
-    /// and is left alone; what has been stopped still wants to burn.
+    /// Lets those that burn and have used least go on, and stops the others that burn. What waits for a tool uses
+    /// nothing and is left alone; what has been stopped still wants to burn.
     fn look(&mut self, share: usize) {
         let mut together = Duration::ZERO;
         for running in &mut self.running {

@@ -19,8 +19,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Puts a value in the place of the one that was there; no value takes it out. Gives whether there was room: if not,
-    /// everything is as before.
+    /// Puts a value in the place of the one that was there; no value takes it out. Gives whether there was room: if
+    /// not, everything is as before.
     #[must_use]
     pub(crate) fn put(&mut self, key: String, json: Option<Bytes>) -> bool {
         let before = self.values.get(&key).map(Bytes::len);

@@ -1,5 +1,5 @@
-//! TLS, where it is asked for: the certificate that the relay shows, read again when its files change, and the trust that it
-//! has in others.
+//! TLS, where it is asked for: the certificate that the relay shows, read again when its files change, and the trust
+//! that it has in others.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -61,7 +61,8 @@ pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, 
     Ok(config.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A client that talks to whoever shows the certificate in this file, whatever its name and its issuer, and to nobody else.
+/// A client that talks to whoever shows the certificate in this file, whatever its name and its issuer, and to nobody
+/// else.
 pub(crate) fn only_this_certificate(file: &Path) -> Result<ClientConfig, TlsError> {
     let wrong = |error: rustls::pki_types::pem::Error| TlsError::File { path: file.into(), reason: error.to_string() };
     let expected = CertificateDer::from_pem_file(file).map_err(wrong)?;

@@ -21,11 +21,11 @@ use crate::call::{ExecutionContext, IntrospectionState};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
-use crate::random::new_trace;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
 use crate::session::Session;
 use crate::session::connection;
+use crate::trace;
 
 pub use crate::outcome::{Usage, Warning};
 pub use crate::session::config::ClientConfig;
@@ -267,31 +267,35 @@ impl Client {
     /// Opens an execution in the ledger, with what its calls are held against.
     fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Result<Opened, Error> {
         let host = &self.session.host;
-        let trace = request.trace.unwrap_or_else(new_trace);
         let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
         let approver = request.approver.take().or_else(|| host.approver.clone());
         let approval_ms = grant.effective_limit(&request.limits, LimitName::ApprovalMs);
-        let context = |id: ExecutionId, events: broadcast::Sender<Event>| ExecutionContext {
-            tools,
-            introspection,
-            span: tracing::info_span!(
+        let context = |id: ExecutionId, events: broadcast::Sender<Event>| {
+            let span = tracing::info_span!(
                 "execute_code",
                 gen_ai.operation.name = "execute_tool",
                 gen_ai.tool.name = "execute_code",
                 execution = id.as_str(),
-                trace_id = trace.trace_id(),
-            ),
-            audit: host.audit.clone(),
-            trail: OnceLock::new(),
-            id,
-            code: request.code.as_str().into(),
-            phase: request.phase,
-            trace,
-            events,
-            spending: Spending::new(&host.policy.budget),
-            approvals: ApprovalState::default(),
-            approver,
-            approval_timeout: Duration::from_millis(approval_ms),
+                trace_id = tracing::field::Empty,
+            );
+            let trace = trace::begin(&span, request.trace);
+            span.record("trace_id", trace.trace_id());
+            ExecutionContext {
+                tools,
+                introspection,
+                span,
+                audit: host.audit.clone(),
+                trail: OnceLock::new(),
+                id,
+                code: request.code.as_str().into(),
+                phase: request.phase,
+                trace,
+                events,
+                spending: Spending::new(&host.policy.budget),
+                approvals: ApprovalState::default(),
+                approver,
+                approval_timeout: Duration::from_millis(approval_ms),
+            }
         };
         self.session.ledger.open(budget, context).map_err(lost)
     }

@@ -42,6 +42,7 @@ pub mod text;
 pub mod tls;
 pub mod tool;
 pub mod tools;
+mod trace;
 
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, LazyClient, Outcome};

@@ -1,5 +1,5 @@
-//! A key set at an HTTPS address: fetched at the start, now and then, and when a token names a key that is not in it; never
-//! more often than a floor allows, whatever tokens name.
+//! A key set at an HTTPS address: fetched at the start, now and then, and when a token names a key that is not in it;
+//! never more often than a floor allows, whatever tokens name.
 
 use std::time::Duration;
 

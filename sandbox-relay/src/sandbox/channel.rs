@@ -11,10 +11,11 @@ use prost::Message;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// The messages of `worker.proto`.
-#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated; the meaning stands in worker.proto")]
+/// Messages, generated from `worker.proto` and committed.
+#[allow(unreachable_pub, clippy::all, reason = "generated")]
 pub(crate) mod message {
-    include!(concat!(env!("OUT_DIR"), "/worker.rs"));
+    // `include!` keeps rustfmt away: the file stays exactly as it was generated.
+    include!("../generated/worker.rs");
 }
 
 /// The largest frame that either end takes: the largest value that may cross, and room for what stands around it.

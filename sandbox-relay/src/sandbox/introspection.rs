@@ -1,10 +1,11 @@
-//! The binding `introspection`: what the code can ask its host about the tools. Each question is a tool call of the server `mcp`,
-//! which the host answers itself.
+//! The binding `introspection`: what the code can ask its host about the tools. Each question is a tool call of the
+//! server `mcp`, which the host answers itself.
 
 use relay_proto::ErrorCode;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
 
-use super::globals::{add_function, define, function};
+use super::make::{add_function, define, function};
+use super::promise::tool_error;
 use super::{bridge, make};
 
 /// Adds `search` and `describe` to an `mcp`.
@@ -95,7 +96,7 @@ fn tool_interface<'s>(
         }
         None => {
             let text = "__getToolInterface takes the name of a tool as a short string, such as \"server.tool\"";
-            Err(bridge::tool_error(scope, ErrorCode::InvalidArguments.as_str(), text, "mcp.interface"))
+            Err(tool_error(scope, ErrorCode::InvalidArguments.as_str(), text, "mcp.interface"))
         }
     };
     match answer {

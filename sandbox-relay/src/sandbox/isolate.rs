@@ -28,8 +28,8 @@ const WARM_UP: &str = r#"
 const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.call('a.b', {n})));\n\
     for (const { x, ...rest } of r) { if (x > 1 && !rest) return `${x}`; }\nreturn { a: r.length, b: [/x/u, null] };";
 
-/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one. Each
-/// execution lowers the heap for itself. Nothing comes of it when V8 cannot make its own objects.
+/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one.
+/// Each execution lowers the heap for itself. Nothing comes of it when V8 cannot make its own objects.
 pub(super) fn warm(heap_bytes: usize, jit: bool) -> Option<Warm> {
     let mut warm = cold(heap_bytes, jit)?;
     {

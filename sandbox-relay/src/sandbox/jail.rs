@@ -1,5 +1,5 @@
-//! What a worker gives up before it reads code. A step that the kernel offers and that fails ends the worker: it does not
-//! run half locked.
+//! What a worker gives up before it reads code. A step that the kernel offers and that fails ends the worker: it does
+//! not run half locked.
 //!
 //! [`Lock::prepare`] does what a fork inherits, once; [`Lock::close`] does the rest in each worker. What may still be
 //! asked of the kernel afterwards stands in `filter`.
@@ -61,8 +61,8 @@ pub(super) struct Lock {
 
 impl Lock {
     /// Gives up in this process, and in all that it will fork, what neither it nor they need: files, the network, new
-    /// privileges, memory that is both written and executed, being looked into, and all system calls but those of a worker and
-    /// those that make one. Prepares the rest.
+    /// privileges, memory that is both written and executed, being looked into, and all system calls but those of a
+    /// worker and those that make one. Prepares the rest.
     ///
     /// # Errors
     /// The kernel offers a step and refuses it.
@@ -74,7 +74,8 @@ impl Lock {
         }
         no_files_and_no_network()?;
         let last = filter::last().map_err(io::Error::other)?;
-        // Of several filters the kernel takes the strictest answer: an error number from the first, death from the second.
+        // Of several filters the kernel takes the strictest answer: an error number from the first, death from the
+        // second.
         for program in [filter::refused(), filter::allowed(config.jit)] {
             seccompiler::apply_filter(&program.map_err(io::Error::other)?).map_err(io::Error::other)?;
         }
@@ -112,8 +113,8 @@ pub(super) fn keep_only(socket: OwnedFd) -> io::Result<UnixStream> {
     sys::only_descriptor(socket, filter::SOCKET).map(Into::into)
 }
 
-/// Landlock: nothing in any file system, no TCP port, no process and no abstract socket outside. A kernel without it, or with
-/// an older version, gives what it has: the filter of system calls refuses all of it as well.
+/// Landlock: nothing in any file system, no TCP port, no process and no abstract socket outside. A kernel without it,
+/// or with an older version, gives what it has: the filter of system calls refuses all of it as well.
 ///
 /// # Errors
 /// The kernel has it and refuses. Gives `false` where it has none.

@@ -1,16 +1,16 @@
 //! The host's own functions, which it sends along and which run here: `mcp.call("local.name", args)`.
 //!
-//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are no
-//! boundary. What goes in and comes out is JSON, as with every other tool.
+//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are
+//! no boundary. What goes in and comes out is JSON, as with every other tool.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, LOCAL_SERVER};
 
-use super::bridge::{OpenCall, tool_error};
 use super::inspect;
+use super::promise::{ToolPromise, tool_error};
 use super::value::{self, ValueError};
 
 /// The most bytes of a failure's text.
@@ -18,19 +18,27 @@ const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
+    /// Number of calls so far; readable in the middle of anything.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
 #[derive(Default)]
 struct Local {
     functions: HashMap<String, v8::Global<v8::Function>>,
     /// Calls whose functions have not come to their end.
-    open: HashMap<u64, OpenCall>,
+    open: HashMap<u64, ToolPromise>,
     last: u64,
 }
 
 /// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
 pub(super) fn prepare_thread() {
     LOCAL.take();
+    CALLS.set(0);
+}
+
+/// Returns the number of calls made of local tools.
+pub(super) fn calls() -> u64 {
+    CALLS.get()
 }
 
 /// Keeps the function of a tool.
@@ -62,7 +70,8 @@ pub(super) fn open() -> Vec<String> {
 }
 
 /// Runs the function of a tool. Its promise is settled when the function's is.
-pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: &[u8]) {
+pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: ToolPromise, arguments: &[u8]) {
+    CALLS.set(CALLS.get() + 1);
     let function = LOCAL.with_borrow(|local| local.functions.get(&call.tool).cloned());
     let (Some(function), Some(arguments)) = (function, value::from_json(scope, arguments)) else { return };
     let function = v8::Local::new(scope, function);
@@ -97,7 +106,7 @@ pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: 
     }
 }
 
-fn ended(scope: &mut v8::PinScope<'_, '_>, arguments: &v8::FunctionCallbackArguments<'_>) -> Option<OpenCall> {
+fn ended(scope: &mut v8::PinScope<'_, '_>, arguments: &v8::FunctionCallbackArguments<'_>) -> Option<ToolPromise> {
     let id = u64::try_from(arguments.data().integer_value(scope)?).ok()?;
     LOCAL.with_borrow_mut(|local| local.open.remove(&id))
 }
@@ -112,7 +121,7 @@ fn fulfilled<'s>(
     match value::to_json(scope, arguments.get(0), "null", usize::MAX) {
         Ok(json) => {
             if let Some(copy) = value::from_json(scope, &json) {
-                v8::Local::new(scope, &call.resolver).resolve(scope, copy);
+                call.settle(scope, Ok(copy));
             }
         }
         Err(ValueError::Thrown(thrown)) => reject(scope, &call, thrown),
@@ -137,12 +146,12 @@ fn rejected<'s>(
     }
 }
 
-fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &OpenCall, thrown: v8::Local<'s, v8::Value>) {
+fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &ToolPromise, thrown: v8::Local<'s, v8::Value>) {
     let text = format!("{} failed: {}", call.tool, inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES));
     reject_with(scope, call, ErrorCode::ToolFailed, &text);
 }
 
-fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &OpenCall, code: ErrorCode, text: &str) {
+fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &ToolPromise, code: ErrorCode, text: &str) {
     let error = tool_error(scope, code.as_str(), text, &call.tool);
-    v8::Local::new(scope, &call.resolver).reject(scope, error);
+    call.settle(scope, Err(error));
 }

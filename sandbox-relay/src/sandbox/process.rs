@@ -91,7 +91,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
                 if let Some(warm) = warm.take() {
                     worker::run(warm, socket, &lock, ahead);
                 }
-                sys::exit_now(worker::EXIT_BROKEN);
+                sys::exit_now(sys::EXIT_BROKEN);
             }
             Err(error) => {
                 // The relay reads a number that is no process id.

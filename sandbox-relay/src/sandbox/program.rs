@@ -6,23 +6,17 @@ use relay_script::{Entry, Prepared, References};
 
 use super::bridge::Wait;
 use super::channel::message;
+use super::ending::{self, failure};
+use super::promise::tool_error_marks;
+use super::stack::SCRIPT_NAME;
 use super::value::{self, ValueError};
-use super::{bridge, clock, hints, inspect, local, make, timers, worker};
+use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
 
 /// The most bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
 /// The largest source, and the largest result, of code that is looked at once more for hints.
 const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
-
-/// What the script is called in positions.
-pub(super) const SCRIPT_NAME: &str = "script.js";
-
-/// An error with its words.
-pub(super) fn failure(code: ErrorCode, mut message: String) -> message::Failed {
-    inspect::cut(&mut message, MAX_MESSAGE_BYTES);
-    message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
-}
 
 /// Runs the code of an execution until it ends.
 ///
@@ -46,7 +40,7 @@ pub(super) fn execute(
     let (value, own) = run_program(scope, &prepare(&source)?)?;
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
-    let warnings = bridge::leftovers(scope, own);
+    let warnings = leftovers::warnings(scope, own);
     let mut done = message::Done { result: json.into(), warnings, ..message::Done::default() };
     if source.len() <= MAX_LOOKED_AT_BYTES && done.result.len() <= MAX_LOOKED_AT_BYTES {
         let (nothing, caught) = (value.is_undefined(), hints::may_catch(&source));
@@ -66,9 +60,9 @@ pub(super) fn execute(
 
 /// What the code refers to. The look may fail in any way: the outcome is what it was before.
 fn look_again(source: &str, done: &message::Done) -> References {
-    bridge::flush();
-    worker::keep_in_any_case(done);
-    worker::parsing(|| relay_script::references(source))
+    link::flush();
+    ending::keep_in_any_case(done);
+    ending::parsing(|| relay_script::references(source))
 }
 
 /// Whether there is a global of this name. Nothing of the script's is asked.
@@ -85,7 +79,7 @@ fn hint(message: String) -> message::Warning {
 
 /// The form of a source.
 fn prepare(source: &str) -> Result<Prepared, message::Failed> {
-    worker::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
+    ending::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
         line: error.line,
         column: error.column,
         hint: error.hint.into(),
@@ -242,11 +236,11 @@ fn settled<'s>(
             Ok(Wait::NothingOpen) => {
                 return Err(message::Failed {
                     hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
-                    warnings: bridge::leftovers(scope, Some(promise)),
+                    warnings: leftovers::warnings(scope, Some(promise)),
                     ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
                 });
             }
-            Err(_) => worker::orphaned(),
+            Err(_) => ending::orphaned(),
         }
     }
 }
@@ -294,7 +288,7 @@ fn thrown_failure<'s>(
         let message = v8::Exception::create_message(scope, thrown);
         (failed.line, failed.column) = position(scope, message);
     }
-    if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
+    if let Some((code, tool)) = tool_error_marks(scope, thrown) {
         if let Some((limit, hint)) = code.parse().ok().and_then(ErrorCode::limit) {
             (failed.limit, failed.hint) = (limit.as_str().into(), hint.into());
         }
@@ -303,7 +297,7 @@ fn thrown_failure<'s>(
     } else if thrown.is_native_error() {
         failed.hint = hints::of_error(&failed.message).unwrap_or_default();
     }
-    failed.warnings = bridge::leftovers(scope, own);
+    failed.warnings = leftovers::warnings(scope, own);
     failed
 }
 

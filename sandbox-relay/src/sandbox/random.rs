@@ -6,7 +6,8 @@ thread_local! {
     static RANDOM: RefCell<Xoshiro> = const { RefCell::new(Xoshiro([1, 2, 3, 4])) };
 }
 
-/// Gives this process's `Math.random` a state of its own: a fork inherits its parent's. From a seed it is always the same.
+/// Gives this process's `Math.random` a state of its own: a fork inherits its parent's. From a seed it is always the
+/// same.
 ///
 /// # Errors
 /// The kernel gives no random bytes.

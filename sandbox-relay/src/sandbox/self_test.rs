@@ -1,5 +1,5 @@
-//! `self-test`: tries from inside a closed lock what a worker must never be able to do, one process for each attempt, and
-//! tells what the kernel answered.
+//! `self-test`: tries from inside a closed lock what a worker must never be able to do, one process for each attempt,
+//! and tells what the kernel answered.
 
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};

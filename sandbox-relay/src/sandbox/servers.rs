@@ -1,7 +1,8 @@
-//! The binding `servers`: one object per server with one async function per tool, on `servers` and on the global object.
+//! The binding `servers`: one object per server with one async function per tool, on `servers` and on the global
+//! object.
 //!
-//! A name that is no identifier is there as it is and as one: `globalThis["my-backend"]` is `my_backend`. What crosses is always
-//! the original. Objects are made when they are first looked at: most code looks at few of them.
+//! A name that is no identifier is there as it is and as one: `globalThis["my-backend"]` is `my_backend`. What crosses
+//! is always the original. Objects are made when they are first looked at: most code looks at few of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use relay_proto::spelling::sanitize;
 use relay_proto::{ErrorCode, ToolName};
 
-use super::globals::define;
+use super::make::define;
+use super::promise::tool_error;
 use super::{bridge, make};
 
 /// Methods that JavaScript calls without being told to.
@@ -166,6 +168,6 @@ fn refuse_tool<'s>(
     returned: v8::ReturnValue<v8::Value>,
 ) {
     let text = arguments.data().to_rust_string_lossy(scope);
-    let error = bridge::tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
+    let error = tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
     bridge::call_tool(scope, Err(error), arguments.get(0), returned);
 }

@@ -39,8 +39,8 @@ pub(super) struct Newborn {
 /// Makes worker processes. All calls come from one thread, which outlives every process it makes: their death signal is
 /// tied to it.
 pub(super) trait Spawner {
-    /// Makes one worker process, a child of the relay. One that is made `ahead` of need may take longer until it is ready,
-    /// and is quicker when it is needed.
+    /// Makes one worker process, a child of the relay. One that is made `ahead` of need may take longer until it is
+    /// ready, and is quicker when it is needed.
     fn spawn(&mut self, ahead: bool) -> io::Result<Newborn>;
 
     /// A process that has to live for `spawn` to be quick; the caller watches it and calls `revive` when it ends.

@@ -1,16 +1,17 @@
 //! The binding `store`: a small JSON key-value store that lives as long as the session.
 //!
-//! The code works on the session's values as they were when it began, and on its own; what it writes is on its way to the
-//! session at once.
+//! The code works on the session's values as they were when it began, and on its own; what it writes is on its way to
+//! the session at once.
 
 use std::cell::RefCell;
 
 use bytes::Bytes;
 
 use super::channel::message;
-use super::globals::{add_function, define};
+use super::channel::message::report::Kind as Report;
+use super::make::{add_function, define};
 use super::value::{self, ValueError};
-use super::{bridge, make};
+use super::{link, make};
 use crate::store::{self, Store};
 
 thread_local! {
@@ -145,7 +146,10 @@ fn write(scope: &mut v8::PinScope<'_, '_>, key: String, json: Option<Bytes>) {
         Written::Done
     });
     match written {
-        Written::Done => bridge::put_stored(message::StoredValue { key, json: json.unwrap_or_default() }),
+        Written::Done => {
+            link::put(Report::Stored(message::StoredValue { key, json: json.unwrap_or_default() }));
+            link::flush_if_much();
+        }
         Written::Full => throw_full(scope),
         Written::TooOften => {
             let text = format!(

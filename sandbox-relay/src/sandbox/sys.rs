@@ -25,8 +25,8 @@ pub(super) fn fork_sibling() -> io::Result<Fork> {
     let mut pidfd: RawFd = -1;
     let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM and with no new stack this is a plain fork: the child runs on a copy of all memory. The
-    // calling process has one thread (V8 runs single-threaded in it), so no lock is held by a thread that is not copied.
-    // The kernel writes the descriptor to `pidfd`, which outlives the call.
+    // calling process has one thread (V8 runs single-threaded in it), so no lock is held by a thread that is not
+    // copied. The kernel writes the descriptor to `pidfd`, which outlives the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -50,8 +50,8 @@ pub(super) fn standard_input() -> OwnedFd {
 pub(super) fn only_descriptor(socket: OwnedFd, only: RawFd) -> io::Result<OwnedFd> {
     // What is moved to its own number would be closed when `socket` is dropped.
     let from = socket.into_raw_fd();
-    // SAFETY: the caller is a worker that owns nothing but `socket`: descriptors that are closed here are not used again,
-    // and nothing is opened afterwards that could take their numbers.
+    // SAFETY: the caller is a worker that owns nothing but `socket`: descriptors that are closed here are not used
+    // again, and nothing is opened afterwards that could take their numbers.
     let done = unsafe {
         let moved = if from == only { only } else { libc::dup2(from, only) };
         if moved == only { close_others(only.unsigned_abs()) } else { -1 }
@@ -126,8 +126,8 @@ pub(super) fn in_a_child(run: impl FnOnce() -> i32) -> io::Result<ChildEnd> {
 /// Makes a system call as it stands. Gives its result, or the error number, negative.
 pub(super) fn raw_call(number: libc::c_long, arguments: [usize; 6]) -> i64 {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: used by the self-test alone, in a process made for this one call. Whatever the kernel does to that process is
-    // what the test is about.
+    // SAFETY: used by the self-test alone, in a process made for this one call. Whatever the kernel does to that
+    // process is what the test is about.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result < 0 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1)) } else { result }
 }
@@ -157,8 +157,8 @@ pub(super) fn set_time_of_day(us: i64) {
     TIME_OF_DAY_US.store(us.max(MACHINE_TIME + 1), Ordering::Relaxed);
 }
 
-/// Stands in the place of the C library's function. V8 and its ICU read the time of day by it, for every `Date` and every
-/// format of a date; nothing else here does.
+/// Stands in the place of the C library's function. V8 and its ICU read the time of day by it, for every `Date` and
+/// every format of a date; nothing else here does.
 ///
 /// # Safety
 /// `time` is null, or a place that the caller owns, as for the C library's.
@@ -195,14 +195,23 @@ pub(super) fn peak_resident_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
 }
 
+/// Exit status of a worker that did its work, whatever came of the script.
+pub(super) const EXIT_DONE: i32 = 0;
+/// Exit status of a worker in a state that cannot be.
+pub(super) const EXIT_BROKEN: i32 = 70;
+/// Exit status of a worker whose relay went away.
+pub(super) const EXIT_ORPHANED: i32 = 71;
+/// Exit status of a worker that could not be locked.
+pub(super) const EXIT_NOT_LOCKED: i32 = 72;
+
 /// Ends this process at once, without running anything that waits to run at exit.
 pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: `_exit` ends the process; there is nothing left that could be used wrongly.
     unsafe { libc::_exit(status) }
 }
 
-/// Calls `handler` on a stack of its own when this thread crashes: it overflows its stack, touches memory that is not there,
-/// or gives up.
+/// Calls `handler` on a stack of its own when this thread crashes: it overflows its stack, touches memory that is not
+/// there, or gives up.
 ///
 /// # Errors
 /// The kernel refuses the stack or the handler.

@@ -1,10 +1,11 @@
-//! The binding `timers`: `setTimeout`, `setInterval` and their ends. What is set counts as pending: the code may wait for it.
+//! The binding `timers`: `setTimeout`, `setInterval` and their ends. What is set counts as pending: the code may wait
+//! for it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::globals::{define, function};
+use super::make::{define, function};
 use super::{clock, make};
 
 /// How many may be set at once.

@@ -120,8 +120,8 @@ fn promise(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     value.is_promise().then_some(PROMISE)
 }
 
-/// How many values are looked at in search of what JSON cannot hold: where writing failed, and where it may be slow; and where
-/// it did not.
+/// How many values are looked at in search of what JSON cannot hold: where writing failed, and where it may be slow;
+/// and where it did not.
 const MAX_VISITS: usize = 100_000;
 const MAX_PROMISE_VISITS: usize = 10_000;
 
@@ -132,8 +132,8 @@ fn find_unserializable<'s>(
     find(scope, root, MAX_VISITS, big_int)
 }
 
-/// Looks, depth first, for a value that is refused, and for cycles and what nests too deeply: where, and why. It looks at no
-/// more than so many values, so that it ends.
+/// Looks, depth first, for a value that is refused, and for cycles and what nests too deeply: where, and why. It looks
+/// at no more than so many values, so that it ends.
 fn find<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     root: v8::Local<'s, v8::Value>,

@@ -2,7 +2,7 @@
 
 use host_client::ErrorCode;
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 
 /// The end of what only time can stop.
 const STOPPED: Expected = Expected::Error(&[ErrorCode::CpuLimit, ErrorCode::Timeout]);

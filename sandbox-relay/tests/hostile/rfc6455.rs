@@ -4,7 +4,7 @@ use relay_test_support::rfc6455::{self as rules, Expected, From, frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::arena::Arena;
+use crate::hostile::arena::Arena;
 use crate::support::within;
 
 /// A connection after the upgrade.

@@ -31,6 +31,7 @@ use crate::text::short_name;
 use crate::tool::validate::ValidArguments;
 use crate::tool::{CallContext, Effect, Registered};
 use crate::tools::Tools;
+use crate::trace;
 use result::check_result;
 
 /// The longest text of a failure that is sent, in bytes.
@@ -275,7 +276,7 @@ impl Dispatch<'_> {
             call: id,
             tool: name.clone(),
             deadline,
-            trace: context.trace.child(id),
+            trace: trace::of_call(self.call.span(), context.trace, id),
         };
         if !self.call.run(name) {
             return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));

@@ -1,9 +1,9 @@
-//! The system calls that a locked worker may make, and why: what runs, and what fails with an error number because harmless
-//! code tries it. Everything else ends the process.
+//! The system calls that a locked worker may make, and why: what runs, and what fails with an error number because
+//! harmless code tries it. Everything else ends the process.
 //!
 //! Installing a long filter takes the kernel longer than forking a process. So the long ones are installed once, in the
-//! process that forks, and allow besides what that process needs to make a worker and close its lock; a short one, installed
-//! in each worker as the last step, takes that away.
+//! process that forks, and allow besides what that process needs to make a worker and close its lock; a short one,
+//! installed in each worker as the last step, takes that away.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,8 @@ const fn operation(value: i32) -> Argument {
 
 /// What a worker that runs code needs.
 const ALLOWED: &[Entry] = &[
-    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair, and with no
-    // flags but this: out-of-band data is a corner of the kernel that has been broken before.
+    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair, and
+    // with no flags but this: out-of-band data is a corner of the kernel that has been broken before.
     with(libc::SYS_read, &[&[ON_SOCKET]]),
     with(libc::SYS_write, &[&[ON_SOCKET]]),
     with(libc::SYS_recvfrom, &[&[ON_SOCKET, is(3, 0)]]),
@@ -88,8 +88,8 @@ const ALLOWED: &[Entry] = &[
         ],
     ),
     any(libc::SYS_sched_yield),
-    // Date.now, and the time between two flushes, where the vDSO has no answer of its own. Clocks of other processes, which
-    // have higher numbers, would tell when they run.
+    // Date.now, and the time between two flushes, where the vDSO has no answer of its own. Clocks of other processes,
+    // which have higher numbers, would tell when they run.
     with(libc::SYS_clock_gettime, &[&[masked(0, !0x0f, 0)]]),
     any(libc::SYS_gettimeofday),
     // The seed of Math.random and of hash maps.
@@ -119,7 +119,8 @@ const ALLOWED_WITH_JIT: &[Entry] = &[
     any(libc::SYS_pkey_mprotect),
 ];
 
-/// What it takes to make a worker out of a process that has the long filters, and to close its lock. A worker has none of it.
+/// What it takes to make a worker out of a process that has the long filters, and to close its lock. A worker has none
+/// of it.
 const WHILE_LOCKING: &[libc::c_long] = &[
     // The forking process: requests from the relay and answers, with descriptors attached; the fork; what is done with.
     libc::SYS_recvmsg,
@@ -149,7 +150,8 @@ const REFUSED: &[Entry] = &[
     with(libc::SYS_rt_sigaction, &[&[is(0, libc::SIGABRT)]]),
 ];
 
-/// The filter that lets the list through, and what is still needed to close the lock, and ends the process at anything else.
+/// The filter that lets the list through, and what is still needed to close the lock, and ends the process at anything
+/// else.
 pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     let mut all = BTreeMap::new();
     let more: &[Entry] = if jit { ALLOWED_WITH_JIT } else { &[] };

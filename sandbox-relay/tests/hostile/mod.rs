@@ -3,7 +3,6 @@
 //!
 //! Programs stand in tables, one file for each class, and run against both ways to make a worker. SECURITY.md names the test
 //! of every promise.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod arena;
 mod attack;
@@ -17,9 +16,6 @@ mod output;
 mod peers;
 mod rfc6455;
 mod strings_to_code;
-#[path = "../suite/support.rs"]
-#[allow(dead_code, reason = "the other suite uses all of it")]
-mod support;
 mod surface;
 mod tls;
 mod tokens;
@@ -33,27 +29,27 @@ macro_rules! classes {
         mod fork {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
-                super::Arena::start(&[]).await.withstand($attacks, $limit).await;
+                crate::hostile::Arena::start(&[]).await.withstand($attacks, $limit).await;
             })*
         }
         mod exec {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 let arguments = ["--worker-backend", "exec", "--worker-stock", "4"];
-                super::Arena::start(&arguments).await.withstand($attacks, $limit).await;
+                crate::hostile::Arena::start(&arguments).await.withstand($attacks, $limit).await;
             })*
         }
     };
 }
 
 classes! {
-    surface: crate::surface::ATTACKS, crate::usual;
-    strings_to_code: crate::strings_to_code::ATTACKS, crate::usual;
-    bridge: crate::bridge::ATTACKS, crate::usual;
-    cpu: crate::cpu::ATTACKS, crate::short;
-    memory: crate::memory::ATTACKS, crate::small;
-    output: crate::output::ATTACKS, crate::printing;
-    values: crate::values::ATTACKS, crate::usual;
-    leaks: crate::leaks::ATTACKS, crate::usual;
-    bindings: crate::bindings::ATTACKS, crate::all_bindings;
+    surface: crate::hostile::surface::ATTACKS, crate::hostile::usual;
+    strings_to_code: crate::hostile::strings_to_code::ATTACKS, crate::hostile::usual;
+    bridge: crate::hostile::bridge::ATTACKS, crate::hostile::usual;
+    cpu: crate::hostile::cpu::ATTACKS, crate::hostile::short;
+    memory: crate::hostile::memory::ATTACKS, crate::hostile::small;
+    output: crate::hostile::output::ATTACKS, crate::hostile::printing;
+    values: crate::hostile::values::ATTACKS, crate::hostile::usual;
+    leaks: crate::hostile::leaks::ATTACKS, crate::hostile::usual;
+    bindings: crate::hostile::bindings::ATTACKS, crate::hostile::all_bindings;
 }
