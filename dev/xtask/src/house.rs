@@ -23,11 +23,12 @@ use crate::checkout::sources;
 use crate::metadata::Metadata;
 use crate::run::{step, target_folder};
 
-/// The roots of the crates whose modules form no circle. The other crates of the product join them as they are mended:
-/// `sandbox-relay`, and the core, sources and model of `host-client`.
-const CRATES: [&str; 5] = [
+/// The roots of the crates whose modules form no circle. The core, sources and model of `host-client` join them as
+/// they are mended.
+const CRATES: [&str; 6] = [
     "proto/src/lib.rs",
     "script/src/lib.rs",
+    "sandbox-relay/src/lib.rs",
     "sandbox-relay/src/main.rs",
     "host-client/src/lib.rs",
     "host-client/relay-host/src/main.rs",
