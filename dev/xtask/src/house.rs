@@ -23,14 +23,16 @@ use crate::checkout::sources;
 use crate::metadata::Metadata;
 use crate::run::{step, target_folder};
 
-/// The roots of the crates whose modules form no circle. The core, sources and model of `host-client` join them as
-/// they are mended.
-const CRATES: [&str; 6] = [
+/// The roots of the crates of the product, whose modules form no circle.
+const CRATES: [&str; 9] = [
     "proto/src/lib.rs",
     "script/src/lib.rs",
-    "sandbox-relay/src/lib.rs",
     "sandbox-relay/src/main.rs",
+    "sandbox-relay/src/lib.rs",
     "host-client/src/lib.rs",
+    "host-client/core/src/lib.rs",
+    "host-client/sources/src/lib.rs",
+    "host-client/model/src/lib.rs",
     "host-client/relay-host/src/main.rs",
 ];
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::attack::{Attack, Expected};
+use super::attack::{Attack, Expected};
 use crate::support::{Seen, binary, tools, until, within};
 
 pub(crate) const SECRET: &str = "a secret that must not be in any log, 0123456789abcdef";

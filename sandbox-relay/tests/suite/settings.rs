@@ -42,8 +42,8 @@ fn effective(arguments: &[String], variables: &BTreeMap<String, String>) -> Map<
 fn sample(name: &str, default: &Value, way: u8) -> Value {
     match (name, default) {
         ("listen", _) => json!(format!("127.0.0.1:{}", 9_000 + u16::from(way))),
-        ("worker_backend", _) => json!(if way % 2 == 0 { "exec" } else { "fork" }),
-        (_, Value::Bool(_)) => json!(way % 2 == 0),
+        ("worker_backend", _) => json!(if way.is_multiple_of(2) { "exec" } else { "fork" }),
+        (_, Value::Bool(_)) => json!(way.is_multiple_of(2)),
         (_, Value::Number(number)) => json!(number.as_u64().unwrap() + 1 + u64::from(way)),
         (_, Value::Array(_)) => json!([format!("https://{way}.example"), "https://other.example"]),
         (_, Value::Null | Value::String(_)) => json!(format!("/{name}/{way}")),
