@@ -1,6 +1,5 @@
 //! A relay of its own for each test, tools to call, and a limit on how long a test may take.
 
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +9,10 @@ use host_client::{
     Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, ExecutionError, LocalRelay, Outcome, ToolError,
     ToolSpec, Tools,
 };
+pub(crate) use relay_test_support::within;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// The most that any one step of a test may take; far more than it needs on a slow machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
 
 /// Waits for something that will be so soon.
 pub(crate) async fn until(condition: impl Fn() -> bool) {

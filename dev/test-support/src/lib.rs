@@ -4,9 +4,11 @@
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`servers`]: the real MCP servers and clients among them
 //! - [`story`]: one run over three of these servers
+//! - [`results`]: results of tools that are hard to show
 //! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
 pub mod packages;
+pub mod results;
 pub mod rfc6455;
 pub mod servers;
 pub mod story;

@@ -176,9 +176,9 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds and tests what is there only with the feature `rig`, and what meets it. It has a build of its own: rig changes in
-/// what order the members of JSON stand, for all that is built together with it. The workspace is selected with it, so that
-/// whatever does not depend on that is shared with the other tests.
+/// Builds and tests what is there only with the feature `rig`, and what meets it. It has a build of its own: rig
+/// changes in what order the members of JSON stand, for all that is built together with it. The workspace is selected
+/// with it, so that whatever does not depend on that is shared with the other tests.
 fn models() -> anyhow::Result<()> {
     step("Building and testing what talks to models, with the lints");
     let modules = ["rig::", "programmatic::"];

@@ -49,6 +49,8 @@ pub(crate) struct Package<'a> {
     pub(crate) version: &'a str,
     /// Its expression of SPDX. `None`: it names no licence, or a file alone.
     pub(crate) licence: Option<&'a str>,
+    /// The folder of its manifest.
+    pub(crate) folder: &'a Path,
     /// Whether it is one of the workspace.
     pub(crate) is_member: bool,
     /// Whether its manifest allows it to be published.
@@ -58,7 +60,7 @@ pub(crate) struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Reads what cargo tells of a package. `None`: its name or version is no text.
+    /// Reads what cargo tells of a package. `None`: its name, version or place is no text.
     pub(crate) fn of(package: &'a Value) -> Option<Self> {
         let is_empty = |field: &&str| match &package[*field] {
             Value::Array(list) => list.is_empty(),
@@ -68,6 +70,7 @@ impl<'a> Package<'a> {
             name: package["name"].as_str()?,
             version: package["version"].as_str()?,
             licence: package["license"].as_str(),
+            folder: folder(package)?,
             is_member: package["source"].is_null(),
             // `publish = false` is an empty list of registries.
             publish: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),

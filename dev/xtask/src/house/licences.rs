@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn of(licence: Option<&str>) -> Vec<String> {
-        let package = json!({"name": "a", "version": "1.0.0", "license": licence, "source": "a registry"});
+        let package = json!({"name": "a", "version": "1.0.0", "license": licence, "source": "a registry", "manifest_path": "/a/Cargo.toml"});
         let package = Package::of(&package).unwrap();
         let allow = "[licenses]\nallow = [\"Apache-2.0 WITH LLVM-exception\", \"BSD-3-Clause\", \"MIT\"]";
         faults(&[package], allow).unwrap()

@@ -5,13 +5,16 @@ use anyhow::Context as _;
 use crate::metadata::Package;
 use crate::run::{self, cargo};
 
-/// Says what the manifests of crates that may be published lack. The registry wants the first two; people search by the
-/// rest.
+/// The files that a package carries, so that whoever gets it has the licences' texts.
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Says what crates that may be published lack, in their manifest or folder.
 pub(super) fn faults(packages: &[Package<'_>]) -> Vec<String> {
     let members = packages.iter().filter(|package| package.is_member && package.publish);
     let lacks = |package: &Package<'_>| {
-        let Package { name, lacks, .. } = package;
-        (!lacks.is_empty()).then(|| format!("{name} may be published, and its manifest lacks: {}", lacks.join(", ")))
+        let absent = LICENCES.into_iter().filter(|file| !package.folder.join(file).is_file());
+        let lacks: Vec<_> = package.lacks.iter().copied().chain(absent).collect();
+        (!lacks.is_empty()).then(|| format!("{} may be published, and lacks: {}", package.name, lacks.join(", ")))
     };
     members.filter_map(lacks).collect()
 }
@@ -48,15 +51,20 @@ mod tests {
 
     #[test]
     fn a_manifest_that_tells_too_little_is_a_fault() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("LICENSE-MIT"), "text").unwrap();
+        std::fs::write(folder.path().join("LICENSE-APACHE"), "text").unwrap();
         let told = json!({
-            "name": "a", "version": "1.0.0", "source": null, "publish": null, "description": "Does it", "license": "MIT",
-            "readme": "README.md", "keywords": ["one"], "categories": ["encoding"],
+            "name": "a", "version": "1.0.0", "source": null, "publish": null, "description": "Does it",
+            "license": "MIT", "readme": "README.md", "keywords": ["one"], "categories": ["encoding"],
+            "manifest_path": folder.path().join("Cargo.toml"),
         });
         assert_eq!(faults(&[Package::of(&told).unwrap()]), [""; 0]);
         let mut silent = told.clone();
         silent["description"] = json!(null);
         silent["keywords"] = json!([]);
-        let expected = "a may be published, and its manifest lacks: description, keywords";
+        std::fs::remove_file(folder.path().join("LICENSE-MIT")).unwrap();
+        let expected = "a may be published, and lacks: description, keywords, LICENSE-MIT";
         assert_eq!(faults(&[Package::of(&silent).unwrap()]), [expected]);
         let mut private = silent.clone();
         private["publish"] = json!([]);
