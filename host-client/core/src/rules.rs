@@ -1,4 +1,4 @@
-//! Which calls may run: the policy, the people who are asked, and the question as they see it.
+//! The rules for tool calls: the policy, the approvals of people, and the text of the question that they are asked.
 
 pub mod approval;
 pub mod policy;
