@@ -7,11 +7,12 @@
 //! - [`net`]: the guarded HTTP client of `openapi` and `sets`
 //!
 //! What comes from a server or a document is bounded before it is looked at.
+#![warn(missing_docs)]
 
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(any(feature = "openapi", feature = "sets"))]
-pub mod net;
+mod net;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 #[cfg(feature = "sets")]

@@ -38,6 +38,7 @@ mod failure;
 mod life;
 mod link;
 mod listing;
+mod problem;
 mod process;
 mod servers;
 mod tool;
@@ -45,6 +46,7 @@ mod transport;
 mod watched;
 mod words;
 
-pub use config::{McpConfig, McpConfigError, ServerProblem};
+pub use config::{McpConfig, McpConfigError};
 pub use expand::ExpandError;
+pub use problem::ServerProblem;
 pub use servers::{McpOptions, McpServers, ServerState, ServerStatus};

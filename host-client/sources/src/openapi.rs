@@ -23,8 +23,10 @@ mod document;
 mod error;
 mod operation;
 mod parameters;
+mod place;
 mod request;
 mod schema;
+mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,6 +53,8 @@ use host_client_core::error::Error;
 use host_client_core::tool::Tool;
 use host_client_core::tools::{Mount, Tools};
 
+/// The most bytes of a document.
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
 /// The most operations of a document.
 const MAX_OPERATIONS: usize = 1_000;
 /// The most bytes of one operation's schema and description.
@@ -200,7 +204,7 @@ impl OpenApi {
             Source::Text(text) => Ok((text.clone(), None)),
             Source::File(path) => {
                 let mut bytes = Vec::new();
-                let most = document::MAX_BYTES as u64 + 1;
+                let most = MAX_DOCUMENT_BYTES as u64 + 1;
                 tokio::fs::File::open(path).await?.take(most).read_to_end(&mut bytes).await?;
                 Ok((String::from_utf8_lossy(&bytes).into_owned(), None))
             }
@@ -215,8 +219,7 @@ impl OpenApi {
     async fn fetch(&self, url: Url) -> Result<String, Unusable> {
         let client = client(self.access.clone(), &url)?;
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
-        let answer =
-            client.send(request, BodyLimit::FailOver(document::MAX_BYTES), Instant::now() + FETCH_WITHIN).await;
+        let answer = client.send(request, BodyLimit::FailOver(MAX_DOCUMENT_BYTES), Instant::now() + FETCH_WITHIN).await;
         let answer = answer.map_err(|error| Unusable::Fetch(error.to_string()))?;
         if !answer.status.is_success() {
             return Err(Unusable::Fetch(format!("the server answered with {}", answer.status)));

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::config::ServerProblem;
 use super::expand::expand;
+use super::problem::ServerProblem;
 
 /// A JSON object with its members as they stand there: two of one name are two.
 pub(super) struct Members(pub(super) Vec<(String, Node)>);

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::document::Document;
 use super::error::{Flaw, Unusable};
-use super::parameters::Place;
-use super::request::encoded;
+use super::place::Place;
+use super::text::percent_encoded;
 use crate::net;
 
 /// The shortest secret that is looked for in answers: shorter ones stand in texts by chance.
@@ -112,16 +112,16 @@ impl Credentials {
     }
 
     /// Whether a parameter's place is one that a credential goes to.
-    pub(super) fn fill(&self, place: &Place, name: &str) -> bool {
+    pub(super) fn set_parameter(&self, place: &Place, name: &str) -> bool {
         self.placed.values().any(|placed| match (placed, place) {
             (Placed::Header(own, _), Place::Header(other)) => own == other,
-            (Placed::Query { name: own, .. }, Place::Query) => *own == encoded(name),
+            (Placed::Query { name: own, .. }, Place::Query) => *own == percent_encoded(name),
             _ => false,
         })
     }
 
     /// Whether a part of a query sets a parameter that holds a credential.
-    pub(super) fn are_in_query(&self, part: &str) -> bool {
+    pub(super) fn are_named_in(&self, part: &str) -> bool {
         let mut names = part.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
         names.any(|other| self.placed.values().any(|it| matches!(it, Placed::Query { name, .. } if name == other)))
     }
@@ -184,7 +184,7 @@ fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str
                 Ok(Placed::Header(name, sensitive(key)?))
             }
             "query" if !text("name").is_empty() => {
-                Ok(Placed::Query { name: encoded(text("name")), value: encoded(key) })
+                Ok(Placed::Query { name: percent_encoded(text("name")), value: percent_encoded(key) })
             }
             "cookie" => {
                 let name = text("name");
@@ -220,7 +220,8 @@ fn secrets(credential: &Credential) -> Vec<String> {
         Credential::Bearer(secret) | Credential::ApiKey(secret) => vec![secret.clone()],
         Credential::Basic { user, password } => vec![password.clone(), STANDARD.encode(format!("{user}:{password}"))],
     };
-    let mut all: Vec<String> = plain.iter().map(|secret| encoded(secret)).chain(plain.iter().cloned()).collect();
+    let mut all: Vec<String> =
+        plain.iter().map(|secret| percent_encoded(secret)).chain(plain.iter().cloned()).collect();
     // As it stands within JSON, where that is another spelling.
     all.extend(plain.iter().map(|secret| Value::String(secret.clone()).to_string().trim_matches('"').to_owned()));
     all.retain(|secret| secret.len() >= MIN_REDACTED);

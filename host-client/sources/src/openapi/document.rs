@@ -4,10 +4,9 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::Url;
 
+use super::MAX_DOCUMENT_BYTES;
 use super::error::{Flaw, Unusable};
 
-/// The most bytes of a document.
-pub(super) const MAX_BYTES: usize = 8 << 20;
 /// How many references are followed from one place.
 const MAX_HOPS: usize = 16;
 /// The most servers of one list that are looked at, and the most addresses that the variables of one make.
@@ -23,7 +22,7 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn parse(text: &str) -> Result<Self, Unusable> {
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_DOCUMENT_BYTES {
             return Err(Unusable::Size);
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();

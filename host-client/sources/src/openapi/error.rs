@@ -2,8 +2,7 @@
 
 use std::io;
 
-use super::document::MAX_BYTES;
-use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
+use super::{MAX_DOCUMENT_BYTES, MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
 
 /// Why an OpenAPI document cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +18,7 @@ pub enum Unusable {
     #[error("it cannot be fetched: {0}")]
     Fetch(String),
     /// The document is too large.
-    #[error("it is larger than {MAX_BYTES} bytes")]
+    #[error("it is larger than {MAX_DOCUMENT_BYTES} bytes")]
     Size,
     /// The document is neither JSON nor YAML.
     #[error("it is neither JSON nor YAML within bounds: {0}")]

@@ -10,13 +10,13 @@ use url::Url;
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::{Flaw, LeftOut};
-use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter, Place};
+use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter};
+use super::place::Place;
+use super::text::{identifier, shortened, string_member, unique_name};
 use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
 use host_client_core::tool::ToolSpec;
 use host_client_core::tool::{Effect, Mode};
 
-/// The longest tool's own name, in bytes.
-const MAX_NAME: usize = 100;
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 1_000;
 /// The longest path in descriptions and errors, in characters.
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
             match written.and_then(|written| self.operation(&written, left)) {
                 Ok((mut operation, bytes)) => {
                     left = left.saturating_sub(bytes);
-                    let name = untaken(&operation.spec.name, |name| names.contains(name));
+                    let name = unique_name(&operation.spec.name, |name| names.contains(name));
                     operation.spec.name = format!("{}.{name}", self.tools);
                     names.insert(name);
                     found.callable.push(operation);
@@ -156,8 +156,8 @@ impl<'a> Reader<'a> {
         let path = pieces(template, &arguments.parameters)?;
         self.check_path(&path)?;
         let is_safe = is_safe(method);
-        let name = members.get("operationId").and_then(Value::as_str).map(word).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| word(&format!("{}_{template}", method.as_str().to_lowercase())));
+        let name = members.get("operationId").and_then(Value::as_str).map(identifier).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| identifier(&format!("{}_{template}", method.as_str().to_lowercase())));
         let description = description(method, template, members);
         let (parameters, schema, bytes) = arguments.finish(room)?;
         let mut spec = ToolSpec::new(name, description, schema)
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             let Some(written) = holder.get("parameters") else { continue };
             for parameter in written.as_array().ok_or(Flaw::Shape)? {
                 let parameter = self.document.resolve(parameter)?;
-                let key = (text(parameter, "name"), text(parameter, "in"));
+                let key = (string_member(parameter, "name"), string_member(parameter, "in"));
                 if seen.insert(key) {
                     parameters.push(parameter);
                 }
@@ -247,43 +247,7 @@ fn description(method: &Method, template: &str, members: &Map<String, Value>) ->
         .to_owned()
 }
 
-/// A name of letters, digits and `_`, other characters in runs as one `_`.
-pub(super) fn word(text: &str) -> String {
-    let mut word = String::new();
-    for character in text.chars() {
-        if word.len() >= MAX_NAME {
-            break;
-        }
-        if character.is_ascii_alphanumeric() {
-            word.push(character);
-        } else if !word.is_empty() && !word.ends_with('_') {
-            word.push('_');
-        }
-    }
-    word.trim_end_matches('_').to_owned()
-}
-
-/// This name, or the first with a number after it that is not taken.
-pub(super) fn untaken(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let mut candidate = name.to_owned();
-    let mut number = 1_usize;
-    while candidate.is_empty() || is_taken(&candidate) {
-        number += 1;
-        candidate = format!("{name}_{number}");
-    }
-    candidate
-}
-
 /// Whether nothing changes when it is asked.
 pub(super) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The first characters of a document's text, without control characters.
-pub(super) fn shortened(text: &str, characters: usize) -> String {
-    text.chars().filter(|character| !character.is_control() || *character == '\n').take(characters).collect()
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::Flaw;
-use super::operation::{shortened, text, untaken};
+use super::place::{Place, place};
 use super::schema::Translator;
-use crate::net;
+use super::text::{shortened, string_member, unique_name};
 
 /// The most parameters of one operation.
 pub(super) const MAX_PARAMETERS: usize = 200;
@@ -29,13 +29,6 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) style: Style,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    Path,
-    Query,
-    Header(HeaderName),
 }
 
 /// How a value that is more than one is written.
@@ -79,7 +72,7 @@ impl<'a> Arguments<'a> {
 
     pub(super) fn parameters(&mut self, written: Vec<&'a Value>, credentials: &Credentials) -> Result<(), Flaw> {
         for parameter in written {
-            let name = text(parameter, "name");
+            let name = string_member(parameter, "name");
             let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
             let flaw = |reason| Flaw::Parameter { name: shortened(name, 100), reason };
             let place = match place(parameter, name) {
@@ -88,7 +81,7 @@ impl<'a> Arguments<'a> {
                 Err(reason) if is_required => return Err(flaw(reason)),
                 Err(_) => continue,
             };
-            if credentials.fill(&place, name) {
+            if credentials.set_parameter(&place, name) {
                 continue;
             }
             let (style, schema) = match style(parameter, &place) {
@@ -101,7 +94,7 @@ impl<'a> Arguments<'a> {
                 schema
                     .insert("description".into(), shortened(text.as_str().unwrap_or_default(), MAX_DESCRIPTION).into());
             }
-            let argument = untaken(name, |name| name == BODY || self.properties.contains_key(name));
+            let argument = unique_name(name, |name| name == BODY || self.properties.contains_key(name));
             if is_required || place == Place::Path {
                 self.required.push(argument.clone());
             }
@@ -150,27 +143,6 @@ impl<'a> Arguments<'a> {
             schema["$defs"] = Value::Object(definitions);
         }
         Ok((self.parameters, schema, room - self.translator.left()))
-    }
-}
-
-/// Where a parameter goes; nothing for one that is set elsewhere.
-fn place(parameter: &Value, name: &str) -> Result<Option<Place>, &'static str> {
-    match text(parameter, "in") {
-        "path" => Ok(Some(Place::Path)),
-        "query" if !name.is_empty() => Ok(Some(Place::Query)),
-        "header" => {
-            let name = HeaderName::try_from(name).map_err(|_| "it is no header")?;
-            if [ACCEPT, AUTHORIZATION, CONTENT_TYPE].contains(&name) {
-                return Ok(None);
-            }
-            if net::is_reserved_header(&name) {
-                Err("the header is not for code to set")
-            } else {
-                Ok(Some(Place::Header(name)))
-            }
-        }
-        "cookie" => Err("cookies are not sent"),
-        _ => Err("it is in no place that is known"),
     }
 }
 

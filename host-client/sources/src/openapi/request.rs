@@ -3,18 +3,17 @@
 use std::collections::BTreeMap;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::credential::Credentials;
 use super::operation::{Operation, Piece, join};
-use super::parameters::{BODY, Body, FORM, Parameter, Place, Style};
+use super::parameters::{BODY, Body, FORM, Parameter, Style};
+use super::place::Place;
+use super::text::percent_encoded;
 use crate::net::Request;
 use host_client_core::tool::ToolError;
 
-/// What a value does not need to have encoded. Everything else is.
-const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// How deeply an object may nest in a query or a form.
 const MAX_DEPTH: usize = 8;
 const ACCEPTED: &str = "application/json, */*;q=0.5";
@@ -63,7 +62,7 @@ pub(super) fn build(
             Place::Query => {
                 let before = query.len();
                 write(&mut query, parameter, value)?;
-                if credentials.are_in_query(&query[before..]) {
+                if credentials.are_named_in(&query[before..]) {
                     return Err(Unfit::Credential(parameter.argument.clone()).into());
                 }
             }
@@ -110,7 +109,7 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
                 let mut fits = true;
                 let text = simple(parameter, value, |text| {
                     fits &= is_whole(text);
-                    encoded(text)
+                    percent_encoded(text)
                 })?;
                 if !fits || text.is_empty() {
                     return Err(Unfit::Path(argument()));
@@ -167,28 +166,30 @@ fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<
 /// Adds `name=value` in this style to a query or a form.
 fn pairs(out: &mut String, name: &str, value: &Value, style: Style) -> Result<(), ()> {
     match (style, value) {
-        (Style::Json, value) => pair(out, &encoded(name), &encoded(&value.to_string())),
-        (Style::DeepObject, value) => deep(out, &encoded(name), value, 0)?,
+        (Style::Json, value) => pair(out, &percent_encoded(name), &percent_encoded(&value.to_string())),
+        (Style::DeepObject, value) => deep(out, &percent_encoded(name), value, 0)?,
         (Style::Form { explode: true }, Value::Array(items)) => {
             for item in items {
-                pair(out, &encoded(name), &encoded(&scalar(item).ok_or(())?));
+                pair(out, &percent_encoded(name), &percent_encoded(&scalar(item).ok_or(())?));
             }
         }
         (Style::Form { explode: true }, Value::Object(members)) => {
             for (name, member) in members {
-                pair(out, &encoded(name), &encoded(&scalar(member).ok_or(())?));
+                pair(out, &percent_encoded(name), &percent_encoded(&scalar(member).ok_or(())?));
             }
         }
         (style, Value::Array(items)) => {
-            let parts: Option<Vec<_>> = items.iter().map(|item| scalar(item).map(|text| encoded(&text))).collect();
-            pair(out, &encoded(name), &parts.ok_or(())?.join(delimiter(style)));
+            let parts: Option<Vec<_>> =
+                items.iter().map(|item| scalar(item).map(|text| percent_encoded(&text))).collect();
+            pair(out, &percent_encoded(name), &parts.ok_or(())?.join(delimiter(style)));
         }
         (style, Value::Object(members)) => {
-            let part = |(name, member): (&String, &Value)| Some([encoded(name), encoded(&scalar(member)?)]);
+            let part =
+                |(name, member): (&String, &Value)| Some([percent_encoded(name), percent_encoded(&scalar(member)?)]);
             let parts: Option<Vec<_>> = members.iter().map(part).collect();
-            pair(out, &encoded(name), &parts.ok_or(())?.concat().join(delimiter(style)));
+            pair(out, &percent_encoded(name), &parts.ok_or(())?.concat().join(delimiter(style)));
         }
-        (_, value) => pair(out, &encoded(name), &encoded(&scalar(value).ok_or(())?)),
+        (_, value) => pair(out, &percent_encoded(name), &percent_encoded(&scalar(value).ok_or(())?)),
     }
     Ok(())
 }
@@ -203,9 +204,9 @@ fn deep(out: &mut String, name: &str, value: &Value, depth: usize) -> Result<(),
             .try_for_each(|(index, item)| deep(out, &format!("{name}[{index}]"), item, depth + 1)),
         Value::Object(members) => members
             .iter()
-            .try_for_each(|(key, member)| deep(out, &format!("{name}[{}]", encoded(key)), member, depth + 1)),
+            .try_for_each(|(key, member)| deep(out, &format!("{name}[{}]", percent_encoded(key)), member, depth + 1)),
         value => {
-            pair(out, name, &encoded(&scalar(value).ok_or(())?));
+            pair(out, name, &percent_encoded(&scalar(value).ok_or(())?));
             Ok(())
         }
     }
@@ -234,11 +235,6 @@ fn scalar(value: &Value) -> Option<String> {
         Value::String(value) => Some(value.clone()),
         Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// A text in which nothing means anything but itself.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, VALUE).to_string()
 }
 
 #[cfg(test)]

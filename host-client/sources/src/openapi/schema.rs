@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::Document;
 use super::error::Flaw;
-use super::operation::word;
+use super::text::identifier;
 
 /// The longest description of a part of a schema, in characters.
 const MAX_DESCRIPTION: usize = 300;
@@ -164,7 +164,7 @@ impl<'a> Translator<'a> {
 
     /// The last part of a reference, in characters that need no escaping, with a number if it is taken.
     fn definition_name(&self, reference: &str) -> String {
-        let name = word(reference.rsplit('/').next().unwrap_or_default());
+        let name = identifier(reference.rsplit('/').next().unwrap_or_default());
         let is_free = |name: &String| !name.is_empty() && self.names.values().all(|taken| taken != name);
         if is_free(&name) {
             return name;

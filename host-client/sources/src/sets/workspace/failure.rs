@@ -1,10 +1,14 @@
 //! Why a tool of the workspace failed, in words for the code's author.
 
+mod patch;
+mod path;
+
 use std::io;
 
-use super::patch::PatchError;
-use super::path::PathFault;
 use host_client_core::tool::ToolError;
+
+pub(super) use self::patch::{HunkFault, MAX_PATCH_BYTES, PatchError};
+pub(super) use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathFault};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]

@@ -2,14 +2,8 @@
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::failure::Failure;
+use super::failure::{Failure, MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathFault};
 
-/// The longest path, in bytes.
-const MAX_PATH_BYTES: usize = 4096;
-/// The longest name in a path, in bytes.
-const MAX_NAME_BYTES: usize = 255;
-/// How deep a path may go, in names.
-pub(super) const MAX_DEPTH: usize = 64;
 /// The longest glob, in bytes.
 const MAX_GLOB_BYTES: usize = 1000;
 /// The most globs of one kind.
@@ -18,26 +12,6 @@ const MAX_GLOBS: usize = 1000;
 /// A path under the root: names with `/` between, no `.`, no `..`; empty for the root itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RelPath(String);
-
-/// What is wrong with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PathFault {
-    #[error(
-        "it is longer than {MAX_PATH_BYTES} bytes, has a name longer than {MAX_NAME_BYTES}, or more than {MAX_DEPTH} \
-         names"
-    )]
-    TooLong,
-    #[error("it has a control character")]
-    Control,
-    #[error("it is absolute; write it from the workspace's root, such as src/main.rs")]
-    Absolute,
-    #[error("it climbs with `..`; write it from the workspace's root, such as src/main.rs")]
-    Climbs,
-    #[error("it names the root; name something in it")]
-    Root,
-    #[error("it has an invisible character, which nobody who approves it would see")]
-    Invisible,
-}
 
 impl RelPath {
     /// Reads a path as written by the code.

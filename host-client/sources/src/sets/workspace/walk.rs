@@ -7,8 +7,8 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::failure::Failure;
-use super::path::{MAX_DEPTH, RelPath};
+use super::failure::{Failure, MAX_DEPTH};
+use super::path::RelPath;
 use super::root::{Kind, Place, Root, kind_of, open_file};
 use super::tool::Cancel;
 
