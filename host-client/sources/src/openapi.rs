@@ -4,8 +4,8 @@
 //! and to no private address, arguments stay values, and what cannot be represented is left out and said.
 //!
 //! ```no_run
-//! # async fn example(tools: host_client::Tools) -> Result<(), host_client::Error> {
-//! use host_client::openapi::{Credential, OpenApi};
+//! # async fn example(tools: host_client_core::Tools) -> Result<(), host_client_core::Error> {
+//! use host_client_sources::openapi::{Credential, OpenApi};
 //!
 //! let petstore = OpenApi::from_file("petstore.yaml")
 //!     .credentials("api_key", Credential::ApiKey("the key".into()))

@@ -2,50 +2,50 @@
 
 use super::expand::ExpandError;
 
-/// What is wrong with the entry of one server.
+/// Problem with the entry of one MCP server in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerProblem {
-    /// No tool could be called under this name.
+    /// The name of the server is empty, too long, or has a dot.
     #[error("a server's name is not empty, is short, and has no dot: its tools are called \"name.tool\"")]
     Name,
-    /// The entry, or a part of it, is of the wrong JSON type.
+    /// The entry, or a member of it, has the wrong JSON type.
     #[error("{key} has to be {expected}")]
     WrongType {
-        /// Which part.
+        /// The key of the member.
         key: String,
-        /// What it has to be.
+        /// The type that it needs, in words.
         expected: &'static str,
     },
-    /// A key stands there twice.
+    /// The entry has this key twice.
     #[error("{0} stands there twice")]
     Twice(String),
-    /// There is no way to reach it.
+    /// The entry has neither `command` nor `url`.
     #[error("it needs \"command\" (a program) or \"url\" (streamable HTTP)")]
     NeitherCommandNorUrl,
-    /// There are two ways to reach it.
+    /// The entry has both `command` and `url`.
     #[error("it has both \"command\" and \"url\"; remove one of them")]
     BothCommandAndUrl,
-    /// A transport that there is no more.
+    /// The type is `sse`, a transport that MCP has withdrawn.
     #[error("type \"sse\" is not supported; use the server's streamable HTTP address with type \"http\"")]
     Sse,
-    /// A transport that does not exist, or that does not fit the other keys.
+    /// The type is unknown, or does not fit `command` or `url`. Holds the type.
     #[error("type {0:?} does not fit; it is \"stdio\" beside \"command\", or \"http\" beside \"url\"")]
     Type(String),
-    /// A variable in a text cannot be replaced.
+    /// A variable in a string cannot be replaced.
     #[error("{key}: {error}")]
     Expand {
-        /// Where it stands.
+        /// The key of the string.
         key: String,
-        /// What is wrong with it.
+        /// The problem with the variable.
         error: ExpandError,
     },
-    /// The address is none.
+    /// The URL is malformed, has a user or a password, or has another scheme than http and https.
     #[error("url has to be an address such as https://host/mcp, without a user or password in it")]
     Url,
-    /// Headers would be readable on the way.
+    /// Headers are configured for a plain http URL of another machine, where others could read them.
     #[error("url has to begin with https://, because headers are sent to it; http:// is for addresses of this machine")]
     HeadersInTheClear,
-    /// A header that HTTP does not have, or that MCP sets itself.
+    /// The name or value of this header is not allowed in HTTP.
     #[error("headers.{0} cannot be sent: its name or value is none that HTTP allows")]
     Header(String),
 }

@@ -151,7 +151,7 @@ mod tests {
         for deep in [format!("{{\"openapi\": {}", "[".repeat(100_000)), format!("a: {}", "[".repeat(100_000))] {
             assert!(matches!(Document::parse(&deep), Err(Unusable::Syntax(_))));
         }
-        assert!(matches!(Document::parse(&" ".repeat(MAX_BYTES + 1)), Err(Unusable::Size)));
+        assert!(matches!(Document::parse(&" ".repeat(MAX_DOCUMENT_BYTES + 1)), Err(Unusable::Size)));
     }
 
     #[test]

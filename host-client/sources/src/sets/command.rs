@@ -37,8 +37,10 @@ const CONCURRENCY: usize = 4;
 /// A program that code may have started, in the ways that its tools name.
 ///
 /// ```no_run
-/// # use host_client::{Tools, sets::command::{CommandSet, CommandTool}};
-/// # fn example(tools: &Tools) -> Result<(), host_client::Error> {
+/// use host_client_core::Tools;
+/// use host_client_sources::sets::command::{CommandSet, CommandTool};
+///
+/// # fn example(tools: &Tools) -> Result<(), host_client_core::Error> {
 /// let arguments = serde_json::json!({"type": "object", "properties": {
 ///     "count": {"type": "integer", "minimum": 1, "maximum": 1000},
 ///     "paths": {"type": "array", "items": {"type": "string"}},

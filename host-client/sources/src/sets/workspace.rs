@@ -38,8 +38,10 @@ use host_client_core::tools::{Mount, Tools};
 /// [`writable`](Self::writable) says what.
 ///
 /// ```no_run
-/// # use host_client::{Tools, sets::workspace::WorkspaceSet};
-/// # fn example(tools: &Tools) -> Result<(), host_client::Error> {
+/// use host_client_core::Tools;
+/// use host_client_sources::sets::workspace::WorkspaceSet;
+///
+/// # fn example(tools: &Tools) -> Result<(), host_client_core::Error> {
 /// let mount = WorkspaceSet::open("/srv/project")?
 ///     .exclude(["secrets", "*.pem"])?
 ///     .writable(["src/**"])?
