@@ -33,7 +33,7 @@ pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum number of idle connections kept open for each host.
 const IDLE_CONNECTIONS: usize = 4;
-/// How long an idle connection is kept open.
+/// Time after which an idle connection is closed.
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
 /// Request headers that neither code nor a document may set: they belong to the connection, override the method or

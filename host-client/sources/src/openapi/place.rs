@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::text::string_member;
 use crate::net;
 
+/// Place of a parameter in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     Path,
@@ -13,7 +14,8 @@ pub(super) enum Place {
     Header(HeaderName),
 }
 
-/// Where a parameter goes; nothing for one that is set elsewhere.
+/// Returns the place of a parameter; `None` for headers that are set elsewhere (`accept`, `authorization`,
+/// `content-type`); else the reason why it cannot be sent.
 pub(super) fn place(parameter: &Value, name: &str) -> Result<Option<Place>, &'static str> {
     match string_member(parameter, "in") {
         "path" => Ok(Some(Place::Path)),

@@ -1,4 +1,4 @@
-//! `apply_patch`: changes files as a patch says, all of them or none.
+//! `apply_patch`: applies a patch to all its files, or to none.
 
 mod commit;
 mod parse;
@@ -12,7 +12,7 @@ use super::failure::{Failure, HunkFault, MAX_PATCH_BYTES, PatchError};
 use super::root::Root;
 use super::tool::Cancel;
 
-/// What the model is told of the tool.
+/// Description of the tool for models.
 pub(super) const DESCRIPTION: &str = "\
 Changes, creates, deletes and renames files, all as the patch says or none. Two formats are taken.
 
@@ -42,30 +42,30 @@ Lines that stay and that go have to be in the file exactly so, and in one place 
 pub(super) struct PatchArguments {
     /// A unified diff, or a text from `*** Begin Patch` to `*** End Patch`.
     patch: String,
-    /// Whether only to say what would be done.
+    /// Report the changes without writing them. Default: false.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was done, or would be.
+/// The changes that were made, or with `dry_run` would be made.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PatchResult {
     files: Vec<PatchedFile>,
-    /// Nothing was written, because nobody wanted it.
+    /// `true`: nothing was written, because `dry_run` was set.
     dry_run: bool,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct PatchedFile {
-    /// From the workspace's root.
+    /// Path relative to the workspace's root.
     path: String,
-    /// Where a renamed file was before.
+    /// Path of a renamed file before the patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     action: Action,
-    /// Lines that came.
+    /// Number of added lines.
     added: usize,
-    /// Lines that went.
+    /// Number of removed lines.
     removed: usize,
 }
 
@@ -78,6 +78,7 @@ enum Action {
     Renamed,
 }
 
+/// Applies a patch, one call at a time.
 pub(super) fn apply_patch(root: &Root, arguments: PatchArguments, cancel: &Cancel) -> Result<PatchResult, Failure> {
     let bytes = arguments.patch.len();
     if bytes > MAX_PATCH_BYTES {
@@ -94,7 +95,7 @@ pub(super) fn apply_patch(root: &Root, arguments: PatchArguments, cancel: &Cance
     Ok(PatchResult { files, dry_run: arguments.dry_run })
 }
 
-/// A line as an error shows it.
+/// Returns a line for an error message, cut after 200 bytes.
 fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(200);
     if end == text.len() { text.to_owned() } else { format!("{}…", &text[..end]) }

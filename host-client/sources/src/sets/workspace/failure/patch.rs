@@ -1,9 +1,9 @@
 //! Reasons why a patch cannot be applied, worded for the author of the patch.
 
-/// The longest patch, in bytes.
+/// Maximum size of a patch, in bytes.
 pub(in crate::sets::workspace) const MAX_PATCH_BYTES: usize = 2 << 20;
 
-/// Why a patch cannot be applied. Lines of the patch and of files count from 1.
+/// Reason why a patch cannot be applied. Lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::sets::workspace) enum PatchError {
     #[error("it has {bytes} bytes; at most {MAX_PATCH_BYTES} are taken")]
@@ -35,7 +35,7 @@ pub(in crate::sets::workspace) enum PatchError {
     Hunk { path: String, line: usize, fault: HunkFault },
 }
 
-/// Why a hunk does not apply.
+/// Reason why a hunk does not apply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(in crate::sets::workspace) enum HunkFault {
     #[error(

@@ -1,12 +1,12 @@
 //! Reasons why a path cannot be used, worded for the author of the code, and the limits of a path.
 
-/// The longest path, in bytes.
+/// Maximum length of a path, in bytes.
 pub(in crate::sets::workspace) const MAX_PATH_BYTES: usize = 4096;
-/// The longest name in a path, in bytes.
+/// Maximum length of a name in a path, in bytes.
 pub(in crate::sets::workspace) const MAX_NAME_BYTES: usize = 255;
-/// How deep a path may go, in names.
+/// Maximum number of names in a path.
 pub(in crate::sets::workspace) const MAX_DEPTH: usize = 64;
-/// What is wrong with a path.
+/// Reason why a path cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::sets::workspace) enum PathFault {
     #[error(
