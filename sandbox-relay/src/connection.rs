@@ -69,7 +69,7 @@ pub(crate) struct ConnectionConfig {
     pub(crate) idle: Option<Duration>,
 }
 
-/// What a connection has beside its socket.
+/// Parts of a connection beside its socket.
 pub(crate) struct Connection {
     pub(crate) config: ConnectionConfig,
     pub(crate) verifier: Arc<Verifier>,

@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BURNING: Duration = Duration::from_micros(1_250);
 /// CPU time of one turn.
 const TURN: Duration = Duration::from_millis(20);
-/// How long after its last execution a subject counts as present.
+/// Time after its last execution for which a subject counts as present.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Shares the processors.
@@ -41,7 +41,7 @@ struct Shared {
 struct State {
     subjects: HashMap<Arc<str>, Subject>,
     next: u64,
-    /// Whether the thread sleeps until it is woken.
+    /// `true`: the thread sleeps until it is woken.
     asleep: bool,
     ends: bool,
 }

@@ -66,7 +66,7 @@ pub(crate) struct Session {
     faults: Faults,
 }
 
-/// How the peer opened the session.
+/// Way in which the peer opened the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Not yet.

@@ -25,11 +25,11 @@ pub struct Prepared {
     pub module: String,
     /// Line of the author's text on which the module begins, less one; negative: lines were put before it.
     pub line_offset: i32,
-    /// What to run after the module was evaluated.
+    /// Export to run after the module was evaluated.
     pub entry: Entry,
 }
 
-/// What to run of a module.
+/// Export of a module that is the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// The default export, a function around the author's code: call it.

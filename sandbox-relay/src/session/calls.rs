@@ -1,4 +1,4 @@
-//! What a host says of open calls and executions: results, failures, states, cancels.
+//! Takes results, failures, states and cancels of open calls and executions from the host.
 
 use bytes::Bytes;
 use relay_proto::session::MAX_FAILURE_BYTES;

@@ -1,5 +1,5 @@
-//! Every setting, by all ways in which it is given: flag, environment variable, file, default. They have to agree with each
-//! other, with `--help` and with `settings.md`.
+//! Every setting, by all ways in which it is given: flag, environment variable, file, default. They have to agree with
+//! each other, with `--help` and with `settings.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,8 +42,8 @@ fn effective(arguments: &[String], variables: &BTreeMap<String, String>) -> Map<
 fn sample(name: &str, default: &Value, way: u8) -> Value {
     match (name, default) {
         ("listen", _) => json!(format!("127.0.0.1:{}", 9_000 + u16::from(way))),
-        ("worker_backend", _) => json!(if way % 2 == 0 { "exec" } else { "fork" }),
-        (_, Value::Bool(_)) => json!(way % 2 == 0),
+        ("worker_backend", _) => json!(if way.is_multiple_of(2) { "exec" } else { "fork" }),
+        (_, Value::Bool(_)) => json!(way.is_multiple_of(2)),
         (_, Value::Number(number)) => json!(number.as_u64().unwrap() + 1 + u64::from(way)),
         (_, Value::Array(_)) => json!([format!("https://{way}.example"), "https://other.example"]),
         (_, Value::Null | Value::String(_)) => json!(format!("/{name}/{way}")),
@@ -104,7 +104,7 @@ fn a_flag_without_a_value_turns_on_and_the_default_overrules_the_file() {
     let found = effective(&arguments(&["--one-time-tokens"]), &BTreeMap::new());
     assert_eq!([&found["jit"], &found["one_time_tokens"], &found["queue"]], [&json!(true), &json!(true), &json!(7)]);
     assert_eq!([&found["limits"], &found["max_limits"]], [&json!({"wall_ms": 4_321}), &json!({"cpu_ms": 5_000})]);
-    // Whoever writes the default means it.
+    // An explicit default overrules the file.
     let found = effective(&arguments(&["--jit=false", "--queue", "1024"]), &BTreeMap::new());
     assert_eq!([&found["jit"], &found["queue"]], [&json!(false), &json!(1_024)]);
 }
@@ -137,7 +137,7 @@ fn the_page_of_settings_is_that_of_the_program() {
         Flags come first, then environment variables, then the TOML file that `--config` or `RELAY_CONFIG` names, then defaults.\n\
         `sandbox-relay settings`, with the same flags, prints what holds. The shared secret itself is given as `RELAY_JWT_SECRET` \
         or in a file.\n\n\
-        | flag | variable | in the file | default | |\n|---|---|---|---|---|\n"
+        | flag | variable | in the file | default | meaning |\n|---|---|---|---|---|\n"
         .to_owned();
     for arg in settings(&serve()) {
         let name = arg.get_id().as_str();
