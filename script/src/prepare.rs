@@ -1,4 +1,4 @@
-//! Prepares an author's code for V8: a parser tells its form, and [`form`] makes one strict-mode module of it.
+//! Prepares an author's code for V8: a parser tells its form, and `form` makes one strict-mode module of it.
 //!
 //! The author's own text stays on its own lines and columns, so that every position in an error is the author's.
 
@@ -162,7 +162,7 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
 /// Makes plain JavaScript of an author's source. Returns it with the number of lines of Markdown before it.
 ///
 /// # Errors
-/// [`SyntaxError`], as for [`prepare`].
+/// [`SyntaxError`], as for [`prepare()`].
 pub(crate) fn javascript(source: &str) -> Result<(JavaScript<'_>, u32), SyntaxError> {
     in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code))
 }
