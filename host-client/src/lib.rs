@@ -50,9 +50,10 @@ pub use host_client_sources::sets;
 pub use host_client_core::{
     Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,
     ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
-    ExecutionError, ExecutionId, Host, LazyClient, LimitName, LimitOverrides, LocalRelay, Manifest, ManifestChange,
-    Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, TerminalApprover, Tool,
-    ToolError, ToolName, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+    ExecutionError, ExecutionId, Host, InvalidToolPattern, LazyClient, LimitName, LimitOverrides, LocalRelay, Manifest,
+    ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, Rule,
+    TerminalApprover, Tool, ToolBudget, ToolError, ToolName, ToolSpec, Tools, TraceContext, UnknownTool, Usage,
+    Verdict, Warning,
 };
 #[cfg(feature = "sets")]
 pub use host_client_model::SandboxExecute;

@@ -38,7 +38,7 @@ pub use binding::Binding;
 pub use code::{Code, ErrorCode};
 pub use id::{CallId, ExecutionId, ToolName};
 pub use limit::{LimitName, LimitOverrides, Limits};
-pub use pattern::ToolPatterns;
+pub use pattern::{InvalidToolPattern, ToolPattern, ToolPatterns};
 pub use session::PROTOCOL_VERSION;
 pub use spelling::sanitize;
 pub use trace::TraceContext;

@@ -1,8 +1,8 @@
-//! Settings of `serve`, each written once: its name, type, default and text. Flags come first, then environment variables, then
-//! the TOML file, then defaults.
+//! Settings of `serve`, each written once: its name, type, default and text. Flags come first, then environment
+//! variables, then the TOML file, then defaults.
 //!
-//! The name of a field gives the flag (`idle_ms`: `--idle-ms`), the variable (`RELAY_IDLE_MS`) and the name in the file. Its
-//! comment is the text of `--help` and of `sandbox-relay/settings.md`.
+//! The name of a field gives the flag (`idle_ms`: `--idle-ms`), the variable (`RELAY_IDLE_MS`) and the name in the
+//! file. Its comment is the text of `--help` and of `sandbox-relay/settings.md`.
 
 mod keys;
 mod layers;

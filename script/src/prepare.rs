@@ -141,7 +141,8 @@ fn language_hint(text: &str) -> &'static str {
 /// ```
 ///
 /// # Errors
-/// [`SyntaxError`]: the source does not parse, is another language, imports something, or is a module without a program.
+/// [`SyntaxError`]: the source does not parse, is another language, imports something, or is a module without a
+/// program.
 pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     in_fence(source, |text, marked| {
         if let Some(script) = text.strip_prefix("#!") {

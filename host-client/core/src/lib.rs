@@ -52,10 +52,12 @@ pub use event::{Event, EventStream};
 pub use host::Host;
 pub use local::LocalRelay;
 pub use outcome::{OutputItem, OutputKind, Usage, Warning};
-pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
+pub use relay_proto::{
+    Code, ErrorCode, ExecutionId, InvalidToolPattern, LimitName, LimitOverrides, ToolName, TraceContext,
+};
 pub use rules::{
-    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Phase, Policy, PolicyError,
-    TerminalApprover, Verdict,
+    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Phase, Policy, PolicyError, Rule,
+    TerminalApprover, ToolBudget, Verdict,
 };
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
 pub use tools::{Mount, Tools};

@@ -17,7 +17,8 @@ use super::{ConfigError, KeySettings, ServerSettings, WorkerSettings};
 /// Names of the file's tables.
 const TABLES: [&str; 2] = ["limits", "max_limits"];
 
-/// Settings as the command line gives them. It knows which of them come from a flag or a variable; the rest are defaults.
+/// Settings as the command line gives them. It knows which of them come from a flag or a variable; the rest are
+/// defaults.
 #[derive(Debug, Clone)]
 pub struct Given<T> {
     values: T,

@@ -1,7 +1,8 @@
 //! `mcp.call`: the one way out of the sandbox, for the one execution that this process runs.
 //!
-//! JavaScript sees a frozen object with one native function. Promises are made and settled natively (`promise`), and what
-//! crosses is JSON (`value`), so that a patched `Promise` or `JSON` changes nothing. The queue of calls is in `calls`.
+//! JavaScript sees a frozen object with one native function. Promises are made and settled natively (`promise`), and
+//! what crosses is JSON (`value`), so that a patched `Promise` or `JSON` changes nothing. The queue of calls is in
+//! `calls`.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -80,7 +81,8 @@ pub(super) fn call<'s>(
     call_tool(scope, tool, arguments.get(1), returned);
 }
 
-/// Calls a tool and returns the promise of its result. With an error in place of a name, the promise is rejected at once.
+/// Calls a tool and returns the promise of its result. With an error in place of a name, the promise is rejected at
+/// once.
 pub(super) fn call_tool<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     tool: Result<String, v8::Local<'s, v8::Value>>,
@@ -253,8 +255,8 @@ pub(super) fn wait(scope: &mut v8::PinScope<'_, '_>, within: Option<Duration>) -
     Ok(Wait::Settled)
 }
 
-/// Waits in a repeatable execution: the first open call is settled before the second, and timers, which take no time, elapse
-/// when no call is open.
+/// Waits in a repeatable execution: the first open call is settled before the second, and timers, which take no time,
+/// elapse when no call is open.
 fn wait_in_order(scope: &mut v8::PinScope<'_, '_>, timer: Option<Duration>) -> Result<Wait, ChannelError> {
     let settle = with(|bridge| {
         let Some(first) = bridge.queue.first_open() else { return Ok(None) };

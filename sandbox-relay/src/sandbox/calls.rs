@@ -1,4 +1,5 @@
-//! Queue of an execution's tool calls: which wait, which are with the relay, whose answers have arrived. It knows no V8.
+//! Queue of an execution's tool calls: which wait, which are with the relay, whose answers have arrived. It knows no
+//! V8.
 
 use std::collections::{BTreeMap, VecDeque};
 

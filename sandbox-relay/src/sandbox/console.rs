@@ -98,8 +98,8 @@ fn print(kind: OutputKind, text: String) {
     output::write(kind, format!("{indent}{}", text.replace('\n', &format!("\n{indent}"))));
 }
 
-/// Joins the texts of the arguments with spaces. It is cut a little behind the end of the output that is left, so that the limit
-/// is noticed.
+/// Joins the texts of the arguments with spaces. It is cut a little behind the end of the output that is left, so that
+/// the limit is noticed.
 pub(super) fn joined<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: &v8::FunctionCallbackArguments<'s>,
@@ -134,8 +134,8 @@ fn room_after(text: &str) -> usize {
     (output::room() + 1).saturating_sub(text.len())
 }
 
-/// Joins the arguments as [`joined`] does, but marks in a first text say where the others go: `%s`, `%d`, `%i`, `%f`, `%j`, `%o`,
-/// `%O` and `%c`.
+/// Joins the arguments as [`joined`] does, but marks in a first text say where the others go: `%s`, `%d`, `%i`, `%f`,
+/// `%j`, `%o`, `%O` and `%c`.
 fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>, from: i32) -> String {
     // A text that is longer than the output that is left ends there, with or without marks.
     let format = make::text(scope, arguments.get(from), room_after("")).filter(|text| text.contains('%'));

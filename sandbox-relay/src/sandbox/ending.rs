@@ -58,11 +58,11 @@ fn frame(report: Report) -> Vec<u8> {
     frame
 }
 
-/// Handles a crash, on a stack of its own: it only writes what was prepared. Returning repeats the fault, which then ends the
-/// process as usual.
+/// Handles a crash, on a stack of its own: it only writes what was prepared. Returning repeats the fault, which then
+/// ends the process as usual.
 ///
-/// V8, its ICU and the allocator abort if they get no memory and cannot report it. With most of the memory in use, that is what
-/// has happened.
+/// V8, its ICU and the allocator abort if they get no memory and cannot report it. With most of the memory in use, that
+/// is what has happened.
 extern "C" fn crashed(signal: libc::c_int) {
     let prepared = if let Some(done) = DONE_ALREADY.get() {
         Some(done)
@@ -93,8 +93,8 @@ pub(super) fn failure(code: ErrorCode, mut message: String) -> message::Failed {
     message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
 }
 
-/// Writes the last report and waits to be killed. Exiting would take this process's memory apart on the very processor on which
-/// the relay waits to pass the report on.
+/// Writes the last report and waits to be killed. Exiting would take this process's memory apart on the very processor
+/// on which the relay waits to pass the report on.
 pub(super) fn end(mut report: Report) -> ! {
     let (memory_bytes, local_calls) = (sys::peak_resident_bytes(), local::calls());
     match &mut report {

@@ -8,8 +8,8 @@ use super::channel::message;
 use super::make::{add_function, define, function};
 use super::{bridge, console, introspection, local, make, output, random, servers, storage, timers};
 
-/// Globals of V8 that a script must not have: they are no ECMAScript, share memory between threads, or differ between builds of
-/// V8.
+/// Globals of V8 that a script must not have: they are no ECMAScript, share memory between threads, or differ between
+/// builds of V8.
 const REMOVED: [&str; 6] = ["console", "SharedArrayBuffer", "Atomics", "WebAssembly", "Temporal", "ShadowRealm"];
 
 /// Removes [`REMOVED`] and adds our `Math.random`. Called once, before the fork.

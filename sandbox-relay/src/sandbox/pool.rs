@@ -1,5 +1,5 @@
-//! Pools of workers: a stock of ready processes, each for one execution. `keeper` fills the stock, `worker` is what comes out of
-//! it.
+//! Pools of workers: a stock of ready processes, each for one execution. `keeper` fills the stock, `worker` is what
+//! comes out of it.
 
 mod keeper;
 mod worker;
@@ -142,7 +142,8 @@ impl Pool {
         lock(&self.state.owned).contains(&pid)
     }
 
-    /// Takes a worker out of the stock, or waits for one. The caller has a place, so that one will be made. Cancel safe.
+    /// Takes a worker out of the stock, or waits for one. The caller has a place, so that one will be made. Cancel
+    /// safe.
     ///
     /// # Errors
     /// [`PoolError`]: none was ready in time.

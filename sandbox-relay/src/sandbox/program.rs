@@ -1,4 +1,4 @@
-//! Running one program: its form, its module, waiting for it, and what came of it.
+//! Runs one program: prepares and evaluates its module, waits for it, and makes its outcome.
 
 use relay_proto::ErrorCode;
 use relay_proto::code::warning;
@@ -12,16 +12,16 @@ use super::stack::SCRIPT_NAME;
 use super::value::{self, ValueError};
 use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
 
-/// The most bytes of any text in an error.
+/// Maximum length in bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// The largest source, and the largest result, of code that is looked at once more for hints.
+/// Maximum length in bytes of a source, and of a result, that is parsed again for hints.
 const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
 
 /// Runs the code of an execution until it ends.
 ///
 /// # Errors
-/// How it failed.
+/// The report of the error that the code ended with.
 pub(super) fn execute(
     scope: &mut v8::PinScope<'_, '_>,
     start: message::Start,
@@ -58,14 +58,14 @@ pub(super) fn execute(
     Ok(done)
 }
 
-/// What the code refers to. The look may fail in any way: the outcome is what it was before.
+/// Parses the code again for its references. This may fail in any way: the outcome is certain before.
 fn look_again(source: &str, done: &message::Done) -> References {
     link::flush();
     ending::keep_in_any_case(done);
     ending::parsing(|| relay_script::references(source))
 }
 
-/// Whether there is a global of this name. Nothing of the script's is asked.
+/// Returns whether there is a global of this name, without running code of the script's.
 fn has_global(scope: &mut v8::PinScope<'_, '_>, name: &str) -> bool {
     v8::tc_scope!(let scope, scope);
     let key = make::string(scope, name);
@@ -77,7 +77,7 @@ fn hint(message: String) -> message::Warning {
     message::Warning { code: warning::HINT.into(), message }
 }
 
-/// The form of a source.
+/// Makes the module of a source.
 fn prepare(source: &str) -> Result<Prepared, message::Failed> {
     ending::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
         line: error.line,
@@ -87,7 +87,7 @@ fn prepare(source: &str) -> Result<Prepared, message::Failed> {
     })
 }
 
-/// The function that the source of a local tool is.
+/// Returns the function that the source of a local tool is.
 fn local_function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     tool: &str,
@@ -123,10 +123,10 @@ fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, li
     }
 }
 
-/// The value of a program, and the promise that it came by.
+/// Value of a program, and the promise that it came by.
 type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>);
 
-/// Compiles, runs and waits: gives the program's value.
+/// Compiles a program, runs it, and waits for its value.
 pub(super) fn run_program<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
@@ -139,7 +139,7 @@ pub(super) fn run_program<'s>(
     Ok((value, own))
 }
 
-/// Compiles and evaluates the module: gives what it exports.
+/// Compiles and evaluates a module, and returns its export.
 fn load<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
@@ -183,7 +183,7 @@ fn compile<'s>(
     }
 }
 
-/// The value itself, or what it returns when it is a function, when that has settled.
+/// Calls a value that is a function, and waits for the result to settle. Another value is the result itself.
 fn call_if_function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     value: v8::Local<'s, v8::Value>,
@@ -208,7 +208,7 @@ fn settled<'s>(
     let promise = match v8::Local::<v8::Promise>::try_from(value) {
         Ok(promise) => promise,
         Err(_) => {
-            // Whatever has a `then` is asked by a resolver, which also takes what has none.
+            // A resolver takes any value and calls its `then`, if it has one.
             let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
             let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
             resolver.resolve(scope, value);
@@ -245,7 +245,7 @@ fn settled<'s>(
     }
 }
 
-/// Calls what is due. What a timer's function throws nobody can catch: it ends the execution.
+/// Calls the timers that are due. An exception in one cannot be caught: it ends the execution.
 fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
     for timer in timers::due() {
         v8::tc_scope!(let scope, scope);
@@ -257,7 +257,7 @@ fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> 
     Ok(())
 }
 
-/// What a `TryCatch` caught, with the position that V8 noted.
+/// Makes the report of what a `TryCatch` caught, with the position that V8 noted.
 fn caught_failure<'s>(
     scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, 's, v8::HandleScope<'_>>>,
     code: ErrorCode,
@@ -276,7 +276,7 @@ fn caught_failure<'s>(
     failed
 }
 
-/// An error for what the script threw: any value at all.
+/// Makes the report of a value that the script threw: any value at all.
 fn thrown_failure<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     thrown: v8::Local<'s, v8::Value>,
@@ -301,11 +301,11 @@ fn thrown_failure<'s>(
     failed
 }
 
-/// Line and column, both from 1; 0 where V8 knows none.
+/// Returns line and column, both counted from 1; 0 is unknown.
 fn position(scope: &v8::PinScope<'_, '_>, message: v8::Local<'_, v8::Message>) -> (u32, u32) {
     let number = |n: usize| u32::try_from(n).unwrap_or(0);
     match message.get_line_number(scope) {
-        // What lies before the author's first line or in no script at all has no position to show.
+        // Code before the author's first line, or in no script at all, has no position to show.
         Some(line) if (1..1 << 30).contains(&line) => (number(line), number(message.get_start_column() + 1)),
         _ => (0, 0),
     }
@@ -323,7 +323,7 @@ fn refuse_static_import<'s>(
     None
 }
 
-/// Every import fails, with what there is instead.
+/// Refuses a dynamic import, with advice on what to do instead.
 pub(super) fn refuse_import<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _options: v8::Local<'s, v8::Data>,

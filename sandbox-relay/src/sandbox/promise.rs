@@ -1,5 +1,5 @@
-//! Promise of a tool call, and the error that it rejects with. Both are made natively: a patched `Promise` or `Error` changes
-//! nothing.
+//! Promise of a tool call, and the error that it rejects with. Both are made natively: a patched `Promise` or `Error`
+//! changes nothing.
 
 use super::make;
 
@@ -34,8 +34,8 @@ impl ToolPromise {
     }
 }
 
-/// Makes the `Error` of a failed call. It carries a mark that the script can neither see nor forge, by which an uncaught one is
-/// recognized.
+/// Makes the `Error` of a failed call. It carries a mark that the script can neither see nor forge, by which an
+/// uncaught one is recognized.
 pub(super) fn tool_error<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     code: &str,

@@ -12,8 +12,8 @@ const MAX_BYTES: usize = 16 << 10;
 /// Maximum length in bytes of the error's own message in it.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// Returns the text of a call site. Sites are V8's own objects, which no script has held: calling their own `toString` runs no
-/// code of the script's.
+/// Returns the text of a call site. Sites are V8's own objects, which no script has held: calling their own `toString`
+/// runs no code of the script's.
 fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Array>, index: u32) -> Option<String> {
     let site: v8::Local<v8::Object> = sites.get_index(scope, index)?.try_into().ok()?;
     let name = v8::String::new(scope, "toString")?;
@@ -22,7 +22,8 @@ fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Arra
     Some(text.to_rust_string_lossy(scope))
 }
 
-/// Makes the value of `stack`, when a script first reads it. V8 then does not ask the script's `Error.prepareStackTrace`.
+/// Makes the value of `stack`, when a script first reads it. V8 then does not ask the script's
+/// `Error.prepareStackTrace`.
 pub(super) fn prepare<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     error: v8::Local<v8::Value>,

@@ -32,7 +32,8 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     ending::prepare_process()
 }
 
-/// Locks the process, reports that it is ready, runs the script that comes, reports its outcome, and waits to be killed.
+/// Locks the process, reports that it is ready, runs the script that comes, reports its outcome, and waits to be
+/// killed.
 ///
 /// A worker that is made `ahead` of need does more before it reports that it is ready.
 pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> ! {
@@ -85,8 +86,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     ending::end(report)
 }
 
-/// Runs a script once in a context of its own. A fork shares its parent's memory until it writes: what every script writes to is
-/// copied here, before anybody waits for it.
+/// Runs a script once in a context of its own. A fork shares its parent's memory until it writes: what every script
+/// writes to is copied here, before anybody waits for it.
 fn touch(warm: &mut Warm) {
     let Some(scratch) = &warm.scratch else { return };
     v8::scope!(let scope, &mut warm.isolate);
@@ -112,8 +113,8 @@ fn limit_heap(isolate: &mut v8::Isolate, heap_bytes: usize) {
     isolate.set_oom_error_handler(out_of_memory);
 }
 
-/// Handles a heap that is nearly full. V8 also asks as a last resort when a buffer outside of the heap could not be had: that
-/// becomes a `RangeError` once V8 knows that the heap does not grow, or ends in [`out_of_memory`].
+/// Handles a heap that is nearly full. V8 also asks as a last resort when a buffer outside of the heap could not be
+/// had: that becomes a `RangeError` once V8 knows that the heap does not grow, or ends in [`out_of_memory`].
 extern "C" fn heap_is_full(data: *mut std::ffi::c_void, current: usize, _initial: usize) -> usize {
     #[expect(unsafe_code, reason = "the callback has no other way to the isolate")]
     // SAFETY: `limit_heap` gave this pointer, which lives as long as the process; V8 calls on the isolate's thread, and

@@ -109,7 +109,8 @@ fn exported_entry(program: &Program<'_>) -> Option<Entry> {
     main
 }
 
-/// Returns whether the code is declarations alone, one of them the function `main`: it is called, or the code would do nothing.
+/// Returns whether the code is declarations alone, one of them the function `main`: it is called, or the code would do
+/// nothing.
 fn declares_only_main(program: &Program<'_>) -> bool {
     let mut mains = 0;
     for statement in &program.body {

@@ -28,6 +28,7 @@ impl Host {
     ///   failed; [`Error::code`] says which.
     /// - [`Error::Audit`]: the call could not be recorded, and was not made.
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Bytes, Error> {
+        self.policy.check()?;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let context = Arc::new(self.context_of_call(number, tool, arguments));
         context.record_start("host", &self.key, &LimitOverrides::default())?;

@@ -1,5 +1,5 @@
-//! Thread that makes a pool's workers ahead of need, watches the forking process, and reaps each worker by its pidfd, so that it
-//! takes nobody else's exit status.
+//! Thread that makes a pool's workers ahead of need, watches the forking process, and reaps each worker by its pidfd,
+//! so that it takes nobody else's exit status.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -129,8 +129,8 @@ impl Keeper {
     /// Reaps every process that is left.
     fn end(self) {
         let Self { pool, stock, reaping, .. } = self;
-        // The receiver still holds the stock: those workers are killed when it is dropped, and die with this thread at the
-        // latest.
+        // The receiver still holds the stock: those workers are killed when it is dropped, and die with this thread at
+        // the latest.
         drop(stock);
         let dying = std::mem::take(&mut *lock(&pool.dying));
         for Dying { pidfd, .. } in reaping.into_iter().chain(dying) {

@@ -66,8 +66,8 @@ impl Worker {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Waits up to 20 ms for the end of a process whose socket has closed. Returns the signal that ended it; `None`: it ended by
-    /// itself, or not yet.
+    /// Waits up to 20 ms for the end of a process whose socket has closed. Returns the signal that ended it; `None`: it
+    /// ended by itself, or not yet.
     pub(crate) async fn ended_by(&self) -> Option<Signal> {
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         for _ in 0..20 {

@@ -1,12 +1,12 @@
-//! Texts of others, made fit for errors and logs: bounded, and without the secrets that the host handed out.
+//! Texts of servers for errors and logs: bounded, and without the secrets that the host passed to the server.
 
 use std::error::Error;
 use std::fmt;
 
-/// The shortest value that is taken for a secret: shorter ones would blot out ordinary words.
+/// Minimum length of a value that is hidden, in bytes: shorter ones would hide ordinary words.
 const SHORTEST_SECRET_BYTES: usize = 6;
 
-/// At most so many bytes of a text.
+/// Returns at most `most_bytes` of a text, with `…` at its end if it was cut.
 pub(super) fn clip(text: &str, most_bytes: usize) -> String {
     match text.get(..text.floor_char_boundary(most_bytes)) {
         Some(start) if start.len() < text.len() => format!("{start}…"),
@@ -14,7 +14,7 @@ pub(super) fn clip(text: &str, most_bytes: usize) -> String {
     }
 }
 
-/// An error with its causes, as far as they say something new.
+/// Formats an error with those of its sources that add to its message.
 pub(super) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -28,7 +28,7 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Values that were given to a server and that nobody else is to read.
+/// Values that were passed to a server and must not appear in errors or logs.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<String>);
 
@@ -43,7 +43,7 @@ impl Secrets {
         Self(values.into_iter().filter(|value| value.len() >= SHORTEST_SECRET_BYTES).collect())
     }
 
-    /// The text with each of the values blotted out.
+    /// Replaces each secret in the text by `***`.
     pub(super) fn hide_in(&self, text: String) -> String {
         self.0.iter().fold(text, |text, secret| if text.contains(secret) { text.replace(secret, "***") } else { text })
     }
