@@ -1,6 +1,6 @@
 //! The storage of tools by server and name, with the origin of each server.
 //!
-//! It may change while a client is connected; [`Registry::changes`] notifies about it.
+//! The registry may change while a client is connected, and notifies about each change.
 
 use std::collections::BTreeMap;
 use std::fmt;
