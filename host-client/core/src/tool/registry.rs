@@ -284,7 +284,7 @@ impl Registry {
             let refuse = |registered: Registered, reason| InvalidTool { name: registered.spec.name, reason };
             match Registered::new(tool) {
                 Ok(registered) if registered.name.server() != server => {
-                    refused.push(refuse(registered, format!("it is no tool of the server {server:?}")));
+                    refused.push(refuse(registered, format!("it is not a tool of the server {server:?}")));
                 }
                 Ok(registered) if accepted.contains_key(registered.name.as_str()) => {
                     refused.push(refuse(registered, "the server has a tool of this name already".into()));
