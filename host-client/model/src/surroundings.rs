@@ -1,6 +1,6 @@
-//! What a model is told of the place where its code runs: how tools are called, what else is there, and what is not.
+//! Describes for models how code runs: how tools are called, and what is available.
 
-/// The same for a prompt and for the description of a tool, with the bindings that code has. One line for each thing.
+/// Returns the description for a prompt or a tool, one line for each topic. `bindings`: those that code has.
 pub(crate) fn surroundings(bindings: &[&str]) -> String {
     let has = |name: &str| bindings.contains(&name);
     let mut text = String::from(
