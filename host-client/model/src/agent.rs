@@ -45,8 +45,8 @@ const LOOKUPS: [(&str, &str); 3] = [
     (DESCRIBE_TOOL, "Gives the types and schemas of tools that code can call, by their names."),
     (
         READ_TOOL,
-        "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with it: a \
-         part by its path, page by page.",
+        "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
+         it: a part by its path, page by page.",
     ),
 ];
 /// Default of [`ExecuteCode::overview_tokens`].
@@ -138,8 +138,8 @@ impl ExecuteCode {
     /// Returns the definition of `execute_code`. It lists the tools that exist now: call it again for each turn.
     pub fn definition(&self) -> Definition {
         let description = format!(
-            "Runs JavaScript or TypeScript in a sandbox and returns its value. Do in one program what would be many tool \
-             calls: loop, filter, join.\n{}\
+            "Runs JavaScript or TypeScript in a sandbox and returns its value. Do in one program what would be many \
+             tool calls: loop, filter, join.\n{}\
              - {SEARCH_TOOL} and {DESCRIBE_TOOL} say more about the tools; they are called outside of programs.\n\
              {}",
             surroundings(&self.client.model_bindings()),

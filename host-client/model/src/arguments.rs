@@ -17,7 +17,8 @@ use host_client_core::tool::validate::Schema;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExecuteArguments {
-    /// JavaScript or TypeScript: statements with `return`, an expression, a function, or a module with `export default`.
+    /// JavaScript or TypeScript: statements with `return`, an expression, a function, or a module with
+    /// `export default`.
     pub(crate) code: String,
     /// Limits to lower. The names contain the units.
     #[serde(default)]

@@ -38,25 +38,25 @@ pub(crate) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "result": {"description": "What the code returned, if it came to its end and all of that is shown"},
-            "shown": text("What is shown of the value, where that is not all of it"),
-            "handle": text("What read_output gives the rest for"),
+            "result": {"description": "The value that the code returned, if it is shown as a whole"},
+            "shown": text("The part of the value that is shown, if it is not shown as a whole"),
+            "handle": text("The handle for read_output, which returns the rest of the value"),
             "error": {
                 "type": "object",
-                "description": "Why it did not",
+                "description": "The error, if the code failed",
                 "properties": {
                     "code": text("The kind of error, such as SYNTAX_ERROR, EVAL_ERROR or TIMEOUT"),
-                    "message": text("What happened"),
+                    "message": text("The description of the error"),
                     "line": count("The line of the code, from 1"),
                     "column": count("The column in the line, from 1"),
-                    "hint": text("What to do about it"),
+                    "hint": text("Advice on how to avoid the error"),
                     "limit": text("The limit that was hit"),
                     "tool": text("The tool whose failure the code did not catch"),
                     "tool_code": text("The code of that failure"),
                 },
                 "required": ["code", "message"],
             },
-            "output": text("What the code printed"),
+            "output": text("The output that the code printed"),
             "warnings": {"type": "array", "items": {"type": "string"}},
             "usage": {
                 "type": "object",

@@ -49,18 +49,20 @@ const SERVER: &str = "workspace";
 const MAX_OBJECTIVE_BYTES: usize = 20_000;
 /// Description of the tool for the calling model.
 const DESCRIPTION: &str = "\
-Has a program written and run that looks at the files of a folder, or changes them, for an objective in words. Use it where \
-many files have to be listed, searched or read: only a summary comes back, with what was read, what was called, and the edits \
-that are proposed or were made. Phase `discover` only reads; phase `write` changes what `writePolicy.allowedPaths` fits.";
+Has a program written and run that looks at the files of a folder, or changes them, for an objective in words. Use it \
+where many files have to be listed, searched or read: only a summary comes back, with what was read, what was called, \
+and the edits that are proposed or were made. Phase `discover` only reads; phase `write` changes what \
+`writePolicy.allowedPaths` fits.";
 /// Instructions for the model: what its program must return.
 const TASK: &str = "\
-The request is an objective about the files of one folder, which the tools of `workspace` reach; paths are seen from it. \
-Return `{summary: string, proposedEdits?: [{path, action: \"create\" | \"modify\" | \"delete\" | \"rename\", reason}], \
-needsEscalation?: string}`: `summary` is a short text for whoever gave the objective, `needsEscalation` says what is missing \
-where the objective cannot be reached with what is allowed here.";
+The request is an objective about the files of one folder, which the tools of `workspace` reach; paths are seen from \
+it. Return `{summary: string, proposedEdits?: [{path, action: \"create\" | \"modify\" | \"delete\" | \"rename\", \
+reason}], needsEscalation?: string}`: `summary` is a short text for whoever gave the objective, `needsEscalation` says \
+what is missing where the objective cannot be reached with what is allowed here.";
 /// Instructions for the model to propose a patch.
 const WITH_PATCH: &str = "\
-Also return `patch?: string` with the edits that you propose, as one unified diff, or in the other format of `apply_patch`.";
+Also return `patch?: string` with the edits that you propose, as one unified diff, or in the other format of \
+`apply_patch`.";
 
 /// The tool `sandbox_execute` for one folder. It reads, and writes only after [`allow_writes`](Self::allow_writes).
 ///

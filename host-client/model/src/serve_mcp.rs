@@ -126,8 +126,8 @@ impl ServerHandler for CodeServer {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("relay-host", env!("CARGO_PKG_VERSION")))
             .with_instructions(
-                "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say which \
-                 tools the program can call.",
+                "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say \
+                 which tools the program can call.",
             )
     }
 

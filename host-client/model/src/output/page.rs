@@ -25,8 +25,8 @@ pub struct Page {
 pub enum ReadError {
     /// The handle does not belong to this store, or its result is no longer kept.
     #[error(
-        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread for \
-         long or newer outputs need the room; run the code again, and return less"
+        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread \
+         for long or newer outputs need the room; run the code again, and return less"
     )]
     UnknownHandle,
     /// The path is malformed. Holds the reason.

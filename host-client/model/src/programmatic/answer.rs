@@ -99,8 +99,8 @@ impl fmt::Display for NotRepaired {
             Self::NotWanted => f.write_str("it was not to be repaired"),
             Self::Changed(tools) => write!(
                 f,
-                "it was not repaired, because it had begun to change things: look at what is done before it is run again \
-                 (it called {})",
+                "it was not repaired, because it had begun to change things: look at what is done before it is run \
+                 again (it called {})",
                 tools.join(", ")
             ),
             Self::Tried => f.write_str("it was repaired once, and failed again"),

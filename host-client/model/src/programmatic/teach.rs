@@ -81,8 +81,8 @@ pub(super) fn repair(changes: &[String]) -> String {
     let done = match changes {
         [] => String::new(),
         tools => format!(
-            "\nBefore it failed it had called tools that change things: {}. What they did may be done, and stays done: look at \
-             what is there first, and do not do it twice.",
+            "\nBefore it failed it had called tools that change things: {}. What they did may be done, and stays done: \
+             look at what is there first, and do not do it twice.",
             tools.join(", ")
         ),
     };
