@@ -41,8 +41,8 @@ Examples:
 
 /// Runs model-written code on a sandbox relay, with the tools of MCP servers
 ///
-/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets the filter of
-/// logs on standard error, such as host_client=debug.
+/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets the filter
+/// of logs on standard error, such as host_client=debug.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Cli {

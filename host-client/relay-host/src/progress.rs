@@ -200,7 +200,7 @@ impl<'a> MakeWriter<'a> for Progress {
 
 /// Writes to standard error.
 fn write(text: &[u8]) {
-    // Where this fails, there is nobody left to tell.
+    // A failure cannot be reported anywhere.
     let _ = io::stderr().lock().write_all(text);
 }
 
