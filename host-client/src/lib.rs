@@ -52,7 +52,8 @@ pub use host_client_core::{
     ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
     ExecutionError, ExecutionId, Host, LazyClient, LimitName, LimitOverrides, LocalRelay, Manifest, ManifestChange,
     Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, TerminalApprover, Tool,
-    ToolError, ToolName, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+    ToolBuilder, ToolError, ToolFunction, ToolName, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict,
+    Warning,
 };
 #[cfg(feature = "sets")]
 pub use host_client_model::SandboxExecute;

@@ -57,4 +57,4 @@ pub use rules::{
     TerminalApprover, Verdict,
 };
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
-pub use tools::{Mount, Tools};
+pub use tools::{Mount, ToolBuilder, ToolFunction, ToolSet, Tools};

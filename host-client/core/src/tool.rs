@@ -1,5 +1,7 @@
 //! What a tool is: its description, how its calls are treated, its schemas, and the storage of all of them.
 
+pub mod context;
+pub mod failure;
 pub mod manifest;
 pub mod registry;
 pub mod schema;

@@ -20,3 +20,4 @@ mod rfc6455;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod support;
+mod typed_tools;
