@@ -43,6 +43,15 @@ pub mod tls;
 pub mod tool;
 pub mod tools;
 
+/// What the attribute `tools` writes refers to; nothing here is for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::tools::typed_tool;
+    pub use schemars;
+    pub use serde;
+    pub use serde_json::Value;
+}
+
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, LazyClient, Outcome};
 pub use describe::UnknownTool;

@@ -20,4 +20,6 @@ mod rfc6455;
 #[path = "../servers/mod.rs"]
 mod servers;
 mod support;
+#[cfg(feature = "macros")]
+mod tool_sets;
 mod typed_tools;
