@@ -58,7 +58,7 @@ pub use describe::UnknownTool;
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream};
 pub use host::Host;
-pub use local::LocalRelay;
+pub use local::{LocalRelay, LocalRelayBuilder, TokenRequest};
 pub use outcome::{OutputItem, OutputKind, Usage, Warning};
 pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
 pub use rules::{

@@ -8,6 +8,7 @@ mod hostile_relay;
 #[cfg(feature = "sets")]
 mod http_set;
 mod introspect;
+mod local_relay;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "openapi")]
