@@ -4,9 +4,6 @@
 //! never skipped.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-#[path = "../../host-client/tests/servers/mod.rs"]
-mod servers;
-
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,13 +13,13 @@ use host_client::{
     Approval, CallbackApprover, Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, Host, LimitName,
     LocalRelay, McpConfig, McpServers, TokenRequest, ToolError, Tools,
 };
+use relay_test_support::{PATIENCE, servers, within};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 
 const SECRET: &str = "a secret of the container tests, long enough";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn docker() -> Command {
     Command::new(std::env::var_os("RELAY_TEST_DOCKER").unwrap_or_else(|| "docker".into()))
@@ -109,10 +106,6 @@ impl Drop for Container {
     fn drop(&mut self) {
         let _ = docker().args(["rm", "--force", &self.id]).output();
     }
-}
-
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

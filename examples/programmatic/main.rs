@@ -8,14 +8,11 @@
 mod counter;
 mod model;
 
-use std::path::PathBuf;
-
-use anyhow::Context as _;
 use clap::Parser;
 use host_client::programmatic::{Programmatic, ProgrammaticAnswer, ProgrammaticRequest, Step};
 use host_client::{Client, Event, Host, LazyClient, LocalRelay, Policy, Tools};
 use relay_study::scene::Scene;
-use relay_study::servers::Installed;
+use relay_study::servers::{Installed, target_folder};
 
 use counter::Counter;
 
@@ -89,10 +86,4 @@ fn show(answer: &ProgrammaticAnswer, system: &[String], counter: &Counter) -> an
         100 * all.saturating_sub(passed) / all.max(1),
     );
     Ok(())
-}
-
-/// Where the servers are installed: beside what cargo builds.
-fn target_folder() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    Ok(own.ancestors().nth(2).context("this program lies in no target folder")?.to_owned())
 }

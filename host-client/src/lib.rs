@@ -52,10 +52,10 @@ pub use host_client_sources::sets;
 pub use host_client_core::{
     Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,
     ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
-    ExecutionError, ExecutionId, Host, LazyClient, LimitName, LimitOverrides, LocalRelay, LocalRelayBuilder, Manifest,
-    ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError,
-    TerminalApprover, TokenRequest, Tool, ToolBuilder, ToolError, ToolFunction, ToolName, ToolSet, ToolSpec, Tools,
-    TraceContext, UnknownTool, Usage, Verdict, Warning,
+    ExecutionError, ExecutionId, Host, InvalidToolPattern, LazyClient, LimitName, LimitOverrides, LocalRelay,
+    LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy,
+    PolicyError, Rule, TerminalApprover, TokenRequest, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction,
+    ToolName, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
 };
 #[cfg(feature = "macros")]
 pub use host_client_macros::tools;

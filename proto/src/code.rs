@@ -1,4 +1,4 @@
-//! The one list of error codes: the relay, the host library, the command line and the docs use these.
+//! Error codes and warning codes. The relay, the host library, the command line and the docs share these lists.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,23 @@ use crate::limit::LimitName;
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
         /// An error code that this version knows.
+        ///
+        /// ```
+        /// use relay_proto::ErrorCode;
+        ///
+        /// assert_eq!(ErrorCode::Timeout.as_str(), "TIMEOUT");
+        /// assert_eq!("TIMEOUT".parse::<ErrorCode>().ok(), Some(ErrorCode::Timeout));
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$doc])* $variant,)*
         }
 
         impl ErrorCode {
-            /// Every code, in the order of the docs.
+            /// Lists every code, in the order of the docs.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The code as it stands on the wire, in capitals.
+            /// Returns the code on the wire, in capitals.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -26,11 +33,11 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// The request cannot be understood or asks for what is not offered.
+    /// The request is malformed or asks for something that the relay does not offer.
     InvalidInput = "INVALID_INPUT",
     /// The source does not parse.
     SyntaxError = "SYNTAX_ERROR",
-    /// The code threw.
+    /// The code threw an exception that it did not catch.
     EvalError = "EVAL_ERROR",
     /// `wall_ms` is used up.
     Timeout = "TIMEOUT",
@@ -44,43 +51,43 @@ error_codes! {
     ResultLimit = "RESULT_LIMIT",
     /// A value has no JSON form.
     NotSerializable = "NOT_SERIALIZABLE",
-    /// The code waits for something that can never happen.
+    /// The code waits for a promise that nothing can settle any more.
     Unsettled = "UNSETTLED",
-    /// The host abandoned it.
+    /// The host cancelled the execution or the call.
     Cancelled = "CANCELLED",
-    /// No place to run it, and none in the queue.
+    /// The relay can neither run nor queue the execution.
     Overloaded = "OVERLOADED",
     /// The worker process ended without an answer.
     WorkerLost = "WORKER_LOST",
-    /// The session ended meanwhile.
+    /// The session ended before the execution did.
     SessionLost = "SESSION_LOST",
-    /// The token is missing or not accepted.
+    /// The token is missing, expired or invalid.
     Unauthenticated = "UNAUTHENTICATED",
-    /// The token does not allow it.
+    /// The token does not allow the request.
     PermissionDenied = "PERMISSION_DENIED",
     /// The peer broke the protocol.
     ProtocolError = "PROTOCOL_ERROR",
-    /// A fault of the relay or the host library.
+    /// The relay or the host library failed.
     Internal = "INTERNAL",
-    /// No such tool on a server that exists.
+    /// The server exists and has no such tool.
     UnknownTool = "UNKNOWN_TOOL",
-    /// No such server.
+    /// No server has this name.
     UnknownServer = "UNKNOWN_SERVER",
-    /// Not of the form `server.tool`.
+    /// The name is not of the form `server.tool`.
     InvalidToolName = "INVALID_TOOL_NAME",
     /// The arguments do not fit the tool's schema.
     InvalidArguments = "INVALID_ARGUMENTS",
-    /// The tool's result is not what it promised.
+    /// The tool's result does not fit its schema or is no JSON.
     InvalidResult = "INVALID_RESULT",
     /// The tool ran and failed.
     ToolFailed = "TOOL_FAILED",
-    /// The tool did not answer in time.
+    /// The tool did not answer within `tool_call_ms`.
     ToolTimeout = "TOOL_TIMEOUT",
     /// The host's policy forbids the call.
     ToolDenied = "TOOL_DENIED",
-    /// A human refused the call.
+    /// A person refused the call.
     ApprovalDenied = "APPROVAL_DENIED",
-    /// No human answered in time.
+    /// No person answered within `approval_ms`.
     ApprovalTimeout = "APPROVAL_TIMEOUT",
     /// `tool_calls` is used up.
     ToolCallLimit = "TOOL_CALL_LIMIT",
@@ -88,7 +95,7 @@ error_codes! {
     ArgumentsLimit = "ARGUMENTS_LIMIT",
     /// The tool's result is larger than `tool_result_bytes`.
     ToolResultLimit = "TOOL_RESULT_LIMIT",
-    /// Whether the tool ran is not known.
+    /// The connection was lost during the call: the tool may or may not have run.
     OutcomeUnknown = "OUTCOME_UNKNOWN",
 }
 
@@ -98,7 +105,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// An error code as it came over the wire: one of the list, or one that a newer peer sent, kept as it came.
+/// An error code read from the wire. A code of a newer peer is kept as text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Code {
     /// A code of this version's list.
@@ -108,7 +115,7 @@ pub enum Code {
 }
 
 impl Code {
-    /// The code in capitals.
+    /// Returns the code on the wire, in capitals.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Known(code) => code.as_str(),
@@ -145,7 +152,7 @@ impl From<String> for Code {
 }
 
 impl ErrorCode {
-    /// The limit that a failed call hit, where it hit one, and what to do about it.
+    /// Returns the limit that a failed call hit and advice for the author; `None`: the code names no limit of a call.
     pub fn limit(self) -> Option<(LimitName, &'static str)> {
         Some(match self {
             Self::ToolCallLimit => (LimitName::ToolCalls, "call fewer tools, or ask one call for more at once"),
@@ -164,7 +171,7 @@ impl ErrorCode {
     }
 }
 
-/// The text is no error code of this version.
+/// Reports a text that is no error code of this version.
 #[derive(Debug, thiserror::Error)]
 #[error("not an error code that this version knows")]
 pub struct UnknownCode;
@@ -179,14 +186,14 @@ impl FromStr for ErrorCode {
 
 /// Codes of the warnings that accompany a result or an error.
 pub mod warning {
-    /// A promise was rejected and nobody looked at it.
+    /// A promise was rejected and the code did not handle it.
     pub const UNHANDLED_REJECTION: &str = "UNHANDLED_REJECTION";
-    /// The code ended while tool calls were open; they were cancelled.
+    /// The code ended while tool calls were open; the relay cancelled them.
     pub const TOOL_CALLS_CANCELLED: &str = "TOOL_CALLS_CANCELLED";
-    /// A limit was asked for that lies outside what is allowed.
+    /// A requested limit lies outside the allowed range; the nearest allowed value applies.
     pub const LIMIT_CLAMPED: &str = "LIMIT_CLAMPED";
-    /// What the code put into the store did not fit beside what others of its session had put there meanwhile.
+    /// A value was not stored: other executions of the session had filled the store meanwhile.
     pub const STORE_FULL: &str = "STORE_FULL";
-    /// The code did something that does not work here, and went on; the message says what works instead.
+    /// The code used something that does not work here and went on; the message says what works instead.
     pub const HINT: &str = "HINT";
 }

@@ -1,4 +1,4 @@
-//! Bytes to message and back. What a message may cost is checked before anything is allocated for it.
+//! Encodes and decodes messages. Decoding checks the cap of the message's kind before it allocates anything.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message as _;
@@ -7,22 +7,22 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 use crate::wire::Message;
 use crate::wire::message::Payload;
 
-/// The largest WebSocket message, in bytes.
+/// Maximum length of one WebSocket message in bytes.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// What one kind of message may cost.
+/// Cap on one kind of message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
-    /// The length of the encoded payload.
+    /// Maximum length of the encoded payload in bytes.
     pub bytes: usize,
-    /// How many fields it may hold, every entry of a list counted.
+    /// Maximum number of fields; every entry of a list counts.
     pub items: usize,
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// The cap for the payload with this field number, or nothing for a kind that this version does not know.
+/// Returns the cap of the payload with this field number; `None`: this version does not know the kind.
 pub fn cap(field: u32) -> Option<Cap> {
     let (bytes, items) = match field {
         1 => (10 * MIB + 4 * KIB, 16),        // tool_call
@@ -44,41 +44,53 @@ pub fn cap(field: u32) -> Option<Cap> {
     Some(Cap { bytes, items })
 }
 
-/// Why bytes are no message. A peer that sends them is closed with 1007.
+/// Reports bytes that are no message. The relay closes a connection over them, with 1009 for [`OverCap`](Self::OverCap)
+/// and 1007 for the rest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Not protobuf, or not this protocol's.
+    /// The bytes are not a protobuf message of this protocol.
     #[error("not a relay.Message: {0}")]
     Undecodable(String),
-    /// A payload over the cap of its kind.
+    /// A payload is over the cap of its kind.
     #[error("a message with payload field {field} has {got} {unit}; at most {most} are taken")]
     OverCap {
-        /// The payload's field number in `Message`.
+        /// Field number of the payload in `Message`.
         field: u32,
-        /// What is counted: bytes or fields.
+        /// Counted unit: bytes or fields.
         unit: &'static str,
-        /// How many came.
+        /// Number found; counting stops at the first over the cap.
         got: usize,
-        /// How many may come.
+        /// Number allowed.
         most: usize,
     },
-    /// More than one payload in one message.
+    /// The message holds more than one payload.
     #[error("a message holds more than one payload")]
     TwoPayloads,
 }
 
-/// Reads one message. Byte fields of the result share `frame`'s memory.
+/// Decodes one message. Byte fields of the result share `frame`'s memory.
 ///
-/// A message whose kind is not known has no payload; the caller ignores it.
+/// A message of an unknown kind has the payload `None`; the caller ignores it.
+///
+/// ```
+/// use relay_proto::{frame, wire};
+///
+/// let ping = wire::message::Payload::Ping(wire::Ping { id: "1".into() });
+/// let bytes = frame::encode(&ping.clone().into());
+/// assert_eq!(frame::decode(bytes)?.payload, Some(ping));
+/// # Ok::<_, frame::FrameError>(())
+/// ```
 ///
 /// # Errors
-/// The bytes are no message, or cost more than [`cap`] allows.
+/// - [`FrameError::Undecodable`]: the bytes are no message
+/// - [`FrameError::OverCap`]: the payload is over its [`cap`]
+/// - [`FrameError::TwoPayloads`]: the message holds more than one payload
 pub fn decode(frame: Bytes) -> Result<Message, FrameError> {
     check(&frame)?;
     Message::decode(frame).map_err(|error| FrameError::Undecodable(error.to_string()))
 }
 
-/// Writes one message.
+/// Encodes one message.
 pub fn encode(message: &Message) -> Bytes {
     let mut buffer = BytesMut::with_capacity(message.encoded_len());
     // A BytesMut grows, so this cannot fail.
@@ -86,7 +98,7 @@ pub fn encode(message: &Message) -> Bytes {
     buffer.freeze()
 }
 
-/// The length of a payload when it is encoded, as [`cap`] counts it.
+/// Returns the encoded length of a payload in bytes, as [`cap`] counts it.
 pub fn payload_len(payload: &Payload) -> usize {
     // The key and the length in front do not count.
     let message = payload.encoded_len();
@@ -94,7 +106,8 @@ pub fn payload_len(payload: &Payload) -> usize {
     message.saturating_sub(prefix)
 }
 
-/// Walks over the outer two levels, without allocating: every repeated field of the protocol stands on the second.
+/// Checks the caps on the outer two levels without allocating; every repeated field of the protocol stands on the
+/// second.
 fn check(frame: &[u8]) -> Result<(), FrameError> {
     let mut rest = frame;
     let mut seen_payload = false;
@@ -125,7 +138,7 @@ fn check(frame: &[u8]) -> Result<(), FrameError> {
     Ok(())
 }
 
-/// The next field's number, and its bytes if it is length-delimited.
+/// Takes the next field: its number, and its bytes if it is length-delimited.
 fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), FrameError> {
     let undecodable = |error: prost::DecodeError| FrameError::Undecodable(error.to_string());
     let truncated = || FrameError::Undecodable("truncated".into());
@@ -157,7 +170,7 @@ fn next_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Option<&'a [u8]>), FrameE
 }
 
 impl Payload {
-    /// The payload's field number in `Message`, and its name for logs.
+    /// Returns the payload's field number in `Message` and its name for logs.
     pub fn kind(&self) -> (u32, &'static str) {
         match self {
             Self::ToolCall(_) => (1, "tool_call"),

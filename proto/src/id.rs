@@ -1,24 +1,24 @@
-//! Identifiers and tool names as types, so that one cannot stand in for another.
+//! Identifiers and tool names, each a type of its own.
 
 use std::fmt;
 
-/// The longest execution id, in bytes.
+/// Maximum length of an execution id in bytes.
 pub const MAX_EXECUTION_ID_BYTES: usize = 64;
 
-/// The longest full tool name, in bytes.
+/// Maximum length of a full tool name in bytes.
 pub const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// Names one execution in its session. The host chooses it: 1 to 64 bytes of printable ASCII.
+/// Identifies one execution in its session. The host chooses it: 1 to 64 printable ASCII characters, no space.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExecutionId(String);
 
-/// The text is no execution id.
+/// Reports a text that is no execution id.
 #[derive(Debug, thiserror::Error)]
 #[error("an execution id has 1 to {MAX_EXECUTION_ID_BYTES} printable ASCII characters")]
 pub struct InvalidExecutionId;
 
 impl ExecutionId {
-    /// The id as it stands on the wire.
+    /// Returns the id on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,11 +45,11 @@ impl fmt::Display for ExecutionId {
     }
 }
 
-/// Names one tool call in its session. The relay counts them up from 1, so that an id below the next one was used.
+/// Identifies one tool call in its session. The relay counts calls up from 1; an id below the next one was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
-/// The text is no call id.
+/// Reports a text that is no call id.
 #[derive(Debug, thiserror::Error)]
 #[error("a tool call id is a decimal number as the relay sent it")]
 pub struct InvalidCallId;
@@ -70,20 +70,28 @@ impl fmt::Display for CallId {
     }
 }
 
-/// A tool's full name, `server.tool`. It splits at the first dot: a tool's own name may hold dots.
+/// Full name of a tool, `server.tool`. It splits at the first dot: the tool's own name may hold dots.
+///
+/// ```
+/// use relay_proto::ToolName;
+///
+/// let name = ToolName::new("github", "issues.list")?;
+/// assert_eq!((name.server(), name.tool(), name.as_str()), ("github", "issues.list", "github.issues.list"));
+/// # Ok::<_, relay_proto::id::InvalidToolName>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolName {
     full: String,
     dot: usize,
 }
 
-/// Why a text is no tool name.
+/// Reports a text that is no full tool name.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidToolName {
-    /// There is no dot, or nothing before or after it.
+    /// The name has no dot, or no text before or after its first dot.
     #[error("a tool is called by its full name, \"server.tool\"")]
     NotQualified,
-    /// The name is too long to be one.
+    /// The name is longer than [`MAX_TOOL_NAME_BYTES`].
     #[error("a tool's name has at most {MAX_TOOL_NAME_BYTES} bytes")]
     TooLong,
 }
@@ -92,7 +100,8 @@ impl ToolName {
     /// Joins a server and a tool's own name.
     ///
     /// # Errors
-    /// The server is empty or holds a dot, the tool is empty, or both are too long.
+    /// - [`InvalidToolName::NotQualified`]: the server is empty or holds a dot, or the tool is empty
+    /// - [`InvalidToolName::TooLong`]: both together are longer than [`MAX_TOOL_NAME_BYTES`]
     pub fn new(server: &str, tool: &str) -> Result<Self, InvalidToolName> {
         if server.contains('.') {
             return Err(InvalidToolName::NotQualified);
@@ -100,17 +109,17 @@ impl ToolName {
         Self::try_from(format!("{server}.{tool}"))
     }
 
-    /// The part before the first dot.
+    /// Returns the part before the first dot.
     pub fn server(&self) -> &str {
         &self.full[..self.dot]
     }
 
-    /// The part after the first dot.
+    /// Returns the part after the first dot.
     pub fn tool(&self) -> &str {
         &self.full[self.dot + 1..]
     }
 
-    /// The whole name.
+    /// Returns the full name.
     pub fn as_str(&self) -> &str {
         &self.full
     }

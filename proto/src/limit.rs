@@ -1,4 +1,4 @@
-//! The one list of limits: their names, defaults, maxima, and how what a token and an execution ask for combine.
+//! Limits: names, defaults, maxima, and how the values of a token and of an execution combine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,32 +9,32 @@ const MIB: u64 = 1024 * KIB;
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $variant:ident = $text:literal: $minimum:expr, $default:expr, $maximum:expr;)*) => {
-        /// The name of a limit. The unit is part of the name; without one it is a count.
+        /// Name of a limit. It ends with the unit, `_ms` or `_bytes`; without a unit it is a count.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum LimitName {
             $($(#[$doc])* $variant,)*
         }
 
         impl LimitName {
-            /// Every limit, in the order of the docs.
+            /// Lists every limit, in the order of the docs.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name as it stands in claims, settings, requests and errors.
+            /// Returns the name in claims, settings, requests and errors.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
 
-            /// The least that can be asked for: below it nothing could run at all.
+            /// Returns the minimum; a lower request is raised to it.
             pub fn minimum(self) -> u64 {
                 match self { $(Self::$variant => $minimum,)* }
             }
 
-            /// What holds where nobody says anything.
+            /// Returns the default.
             pub fn default_value(self) -> u64 {
                 match self { $(Self::$variant => $default,)* }
             }
 
-            /// The most that a token can grant, unless the relay is set otherwise.
+            /// Returns the maximum that a token can grant, unless the relay's settings say otherwise.
             pub fn maximum(self) -> u64 {
                 match self { $(Self::$variant => $maximum,)* }
             }
@@ -43,33 +43,33 @@ macro_rules! limits {
 }
 
 limits! {
-    /// From the hand-over to a worker until the end.
+    /// Time from the hand-over to a worker until the end, without waiting for approvals. Default 120 s, maximum 900 s.
     WallMs = "wall_ms": 1, 120_000, 900_000;
-    /// CPU time of the worker.
+    /// CPU time of the worker. Default 10 s, maximum 60 s.
     CpuMs = "cpu_ms": 1, 10_000, 60_000;
-    /// V8's heap.
+    /// V8's heap. Default 64 MiB, maximum 512 MiB.
     HeapBytes = "heap_bytes": 8 * MIB, 64 * MIB, 512 * MIB;
-    /// All private memory of the worker, buffers included.
+    /// All private memory of the worker, buffers included. Default 256 MiB, maximum 1 GiB.
     MemoryBytes = "memory_bytes": 32 * MIB, 256 * MIB, 1024 * MIB;
-    /// The source.
+    /// Source and local tools. Default 1 MiB, maximum 4 MiB.
     SourceBytes = "source_bytes": 1, MIB, 4 * MIB;
-    /// Calls in one execution.
+    /// Tool calls in one execution. Default 1,000, maximum 100,000.
     ToolCalls = "tool_calls": 0, 1_000, 100_000;
-    /// Calls at once; more wait their turn in the worker.
+    /// Tool calls in flight at once; further ones wait in the worker. Default 64, maximum 1,024.
     ToolCallsInFlight = "tool_calls_in_flight": 1, 64, 1_024;
-    /// From sending one call to its result.
+    /// Time from sending one call to its result. Default 30 s, maximum 600 s.
     ToolCallMs = "tool_call_ms": 1, 30_000, 600_000;
-    /// Waiting for one approval.
+    /// Time for one approval; all of an execution may take four times as long. Default 600 s, maximum one day.
     ApprovalMs = "approval_ms": 1, 600_000, 86_400_000;
-    /// JSON of one call's arguments.
+    /// Arguments of one call as JSON. Default 1 MiB, maximum 10 MiB.
     ArgumentsBytes = "arguments_bytes": 2, MIB, 10 * MIB;
-    /// JSON of one call's result.
+    /// Result of one call as JSON. Default 10 MiB, maximum 12 MiB.
     ToolResultBytes = "tool_result_bytes": 4, 10 * MIB, 12 * MIB;
-    /// JSON of the returned value.
+    /// Returned value as JSON. Default 10 MiB, maximum 12 MiB.
     ResultBytes = "result_bytes": 4, 10 * MIB, 12 * MIB;
-    /// UTF-8 of all output.
+    /// All output in UTF-8. Default 64 KiB, maximum 4 MiB.
     OutputBytes = "output_bytes": 0, 64 * KIB, 4 * MIB;
-    /// Pieces of output.
+    /// Pieces of output. Default 10,000, maximum 100,000.
     OutputCount = "output_count": 0, 10_000, 100_000;
 }
 
@@ -79,11 +79,11 @@ impl fmt::Display for LimitName {
     }
 }
 
-/// The text names no limit.
+/// Reports a text that names no limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no limit named {name:?}; the limits are {}", all_names())]
 pub struct UnknownLimit {
-    /// What came, cut to a length that fits a message.
+    /// Rejected name, cut to 64 characters.
     pub name: String,
 }
 
@@ -100,7 +100,7 @@ impl FromStr for LimitName {
     }
 }
 
-/// A value for some of the limits: what a token's claim, a setting or an `execute` says.
+/// Values for some of the limits, as a token's claim, a setting or an `execute` carries them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitOverrides(BTreeMap<LimitName, u64>);
 
@@ -110,12 +110,12 @@ impl LimitOverrides {
         self.0.insert(name, value);
     }
 
-    /// What was set for a limit.
+    /// Returns the value set for a limit; `None`: not set.
     pub fn get(&self, name: LimitName) -> Option<u64> {
         self.0.get(&name).copied()
     }
 
-    /// The limits as a map by name, for the wire.
+    /// Returns the values by name, for the wire.
     pub fn to_wire(&self) -> BTreeMap<String, u64> {
         self.0.iter().map(|(name, value)| (name.as_str().to_owned(), *value)).collect()
     }
@@ -129,18 +129,27 @@ impl<'a, S: AsRef<str> + 'a> TryFrom<&'a BTreeMap<S, u64>> for LimitOverrides {
     }
 }
 
-/// A value for every limit.
+/// Values for all limits.
+///
+/// ```
+/// use relay_proto::{LimitName, LimitOverrides, Limits};
+///
+/// let mut asked = LimitOverrides::default();
+/// asked.set(LimitName::WallMs, 5_000);
+/// let (limits, clamped) = Limits::defaults().lowered(&asked);
+/// assert_eq!((limits.get(LimitName::WallMs), clamped.len()), (5_000, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits([u64; LimitName::ALL.len()]);
 
-/// A limit was asked for that lies outside what is allowed, and moved to the nearest value that is.
+/// Records that a requested limit was outside its range and was moved to the nearest allowed value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clamped {
-    /// The limit.
+    /// Name of the limit.
     pub name: LimitName,
-    /// What was asked for.
+    /// Requested value.
     pub asked: u64,
-    /// What holds instead.
+    /// Value that applies.
     pub applied: u64,
 }
 
@@ -151,12 +160,12 @@ impl fmt::Display for Clamped {
 }
 
 impl Limits {
-    /// The defaults of the docs.
+    /// Returns the default of every limit.
     pub fn defaults() -> Self {
         Self::from_fn(LimitName::default_value)
     }
 
-    /// The maxima of the docs.
+    /// Returns the maximum of every limit.
     pub fn maxima() -> Self {
         Self::from_fn(LimitName::maximum)
     }
@@ -169,17 +178,18 @@ impl Limits {
         limits
     }
 
-    /// The value of one limit, in the unit of its name.
+    /// Returns the value of one limit, in the unit of its name.
     pub fn get(&self, name: LimitName) -> u64 {
         self.0[name as usize]
     }
 
-    /// The value of a limit that counts bytes or items in memory, for comparing with a length.
+    /// Returns the value of one limit as a length; `usize::MAX` if it does not fit.
     pub fn size(&self, name: LimitName) -> usize {
         usize::try_from(self.get(name)).unwrap_or(usize::MAX)
     }
 
-    /// These limits with `overrides` in their place, none above `ceiling` or below its minimum, and what had to move.
+    /// Replaces limits by `overrides`, each clamped between its minimum and `ceiling`. Returns the new limits and those
+    /// that were clamped.
     #[must_use]
     pub fn replaced(&self, overrides: &LimitOverrides, ceiling: &Self) -> (Self, Vec<Clamped>) {
         let mut limits = *self;
@@ -194,19 +204,20 @@ impl Limits {
         (limits, clamped)
     }
 
-    /// These limits with `overrides` in their place where those are lower, and what had to move.
+    /// Lowers limits to `overrides`. Returns the new limits and those that were clamped: a request to raise a limit has
+    /// no effect.
     #[must_use]
     pub fn lowered(&self, overrides: &LimitOverrides) -> (Self, Vec<Clamped>) {
         self.replaced(overrides, self)
     }
 
-    /// These limits, none above `ceiling`.
+    /// Lowers every limit to at most `ceiling`.
     #[must_use]
     pub fn capped(&self, ceiling: &Self) -> Self {
         Self::from_fn(|name| self.get(name).min(ceiling.get(name)))
     }
 
-    /// The limits as a map by name, for the wire.
+    /// Returns the values by name, for the wire.
     pub fn to_wire(&self) -> BTreeMap<String, u64> {
         LimitName::ALL.iter().map(|name| (name.as_str().to_owned(), self.get(*name))).collect()
     }

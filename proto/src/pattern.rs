@@ -1,27 +1,48 @@
 //! Patterns of tool names, as tokens and executions carry them.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::id::ToolName;
+use crate::id::{MAX_TOOL_NAME_BYTES, ToolName};
 
-/// Which tools there are: all, or those whose full name a pattern of each list fits. `*` stands for any characters.
+/// Set of tools, given by lists of patterns: a tool is in the set if every list has a pattern that fits its full name.
+/// Without a list, every tool is. `*` stands for any characters, also none.
+///
+/// ```
+/// use relay_proto::{ToolName, ToolPatterns};
+///
+/// let patterns = ToolPatterns::new(Some(vec!["github.*".into()]));
+/// assert!(patterns.allow(&ToolName::new("github", "issues.list")?));
+/// assert!(!patterns.allow(&ToolName::new("shell", "run")?));
+/// # Ok::<_, relay_proto::id::InvalidToolName>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ToolPatterns(Vec<Arc<[String]>>);
 
 impl ToolPatterns {
-    /// Patterns; nothing is all tools.
+    /// Makes the set of one list; `None`: every tool, an empty list: no tool.
     pub fn new(patterns: Option<Vec<String>>) -> Self {
         Self(patterns.map(Into::into).into_iter().collect())
     }
 
-    /// Those that both allow.
+    /// Makes the set of one list of patterns as people write them.
+    ///
+    /// # Errors
+    /// [`InvalidToolPattern`]: one of them can fit no tool.
+    pub fn checked<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Self, InvalidToolPattern> {
+        let check = |pattern: S| pattern.as_ref().parse().map(|ToolPattern(text)| text);
+        Ok(Self::new(Some(patterns.into_iter().map(check).collect::<Result<_, _>>()?)))
+    }
+
+    /// Returns the intersection.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.0.extend(other.0.iter().cloned());
         self
     }
 
-    /// The patterns, as a peer is told those of a token; nothing where they fit every tool. Of several lists the first.
+    /// Returns the first list for the wire. No pattern stands for every tool, one empty pattern for no tool.
     pub fn to_wire(&self) -> Vec<String> {
         match self.0.first() {
             // No tool at all is not the same as no patterns: the empty pattern fits no name.
@@ -31,14 +52,74 @@ impl ToolPatterns {
         }
     }
 
-    /// Whether they fit every tool, whatever its name.
+    /// Returns whether every list has the pattern `*`, so that the set holds every tool.
     pub fn are_all(&self) -> bool {
         self.0.iter().all(|patterns| patterns.iter().any(|pattern| pattern == "*"))
     }
 
-    /// Whether a tool is one of them.
+    /// Returns whether the set holds a tool.
     pub fn allow(&self, tool: &ToolName) -> bool {
         self.0.iter().all(|patterns| patterns.iter().any(|pattern| fits(pattern, tool.as_str())))
+    }
+}
+
+/// Returns whether `pattern` fits all of `text`.
+/// Pattern of full tool names that can fit one, such as `github.*`, `*.read_*` or `*`.
+///
+/// ```
+/// use relay_proto::ToolPattern;
+///
+/// assert!("github.*".parse::<ToolPattern>().is_ok());
+/// let error = "github_list".parse::<ToolPattern>().unwrap_err();
+/// assert!(error.to_string().contains("server.tool"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolPattern(String);
+
+/// Tells why a text is no pattern of tool names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the pattern {pattern:?} can fit no tool: {reason}")]
+pub struct InvalidToolPattern {
+    /// The text, cut to the length of a tool's name.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl ToolPattern {
+    /// Returns the pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for ToolPattern {
+    type Err = InvalidToolPattern;
+
+    fn from_str(text: &str) -> Result<Self, InvalidToolPattern> {
+        let reason = if text.is_empty() {
+            "it is empty; * fits every tool"
+        } else if text.len() > MAX_TOOL_NAME_BYTES {
+            "it is longer than any tool's name"
+        } else if text.contains(['?', '[', ']', '{', '}']) {
+            "only * is special in a pattern; write a pattern for each name"
+        } else if text.contains(char::is_whitespace) || text.contains(char::is_control) {
+            "it holds a space or a control character; write each pattern by itself"
+        } else if !text.contains(['.', '*']) {
+            "a tool is called server.tool; all tools of a server are server.*"
+        } else if text.starts_with('.') || (text.ends_with('.') && !text.contains('*')) {
+            "a tool is called server.tool, and neither part is empty"
+        } else {
+            return Ok(Self(text.to_owned()));
+        };
+        let pattern = text[..text.floor_char_boundary(MAX_TOOL_NAME_BYTES)].to_owned();
+        Err(InvalidToolPattern { pattern, reason })
     }
 }
 
@@ -63,7 +144,30 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::{ToolPattern, fits};
+
+    #[test]
+    fn a_pattern_that_can_fit_no_tool_is_refused() {
+        for pattern in ["*", "a.*", "a.b", "*.read_*", "a*", "my-fs.read.all", "größe.*"] {
+            assert!(pattern.parse::<ToolPattern>().is_ok(), "{pattern}");
+        }
+        for (pattern, word) in [
+            ("", "empty"),
+            ("ops", "server.*"),
+            ("ops_deploy", "server.*"),
+            (".deploy", "neither part"),
+            ("ops.", "neither part"),
+            ("ops.?", "only *"),
+            ("{a,b}.*", "only *"),
+            ("[ab].*", "only *"),
+            ("a.b c.d", "space"),
+            ("a.b\n", "space"),
+        ] {
+            let error = pattern.parse::<ToolPattern>().unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains(&format!("{pattern:?}")), "{error}");
+        }
+        assert!("x".repeat(10_000).parse::<ToolPattern>().unwrap_err().to_string().len() < 600);
+    }
 
     #[test]
     fn a_star_stands_for_any_characters() {

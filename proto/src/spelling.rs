@@ -1,9 +1,9 @@
-//! How names of servers and tools are spelled where JavaScript wants an identifier.
+//! Turns names of servers and tools into JavaScript identifiers, and finds the name that was probably meant.
 
 use unicode_ident::{is_xid_continue, is_xid_start};
 
-/// Words that strict JavaScript takes no variable by, globals of the language itself, which a server must not cover, and names by
-/// which the language calls a method by itself, which a tool must not be.
+/// Names that [`sanitize`] changes: reserved words of strict JavaScript, globals of the language, and names of methods
+/// that the language calls by itself.
 const TAKEN: &str = "\
     __proto__ constructor then toJSON toString valueOf hasOwnProperty isPrototypeOf propertyIsEnumerable \
     toLocaleString __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ \
@@ -18,10 +18,18 @@ const TAKEN: &str = "\
     throw true try TypeError typeof Uint16Array Uint32Array Uint8Array Uint8ClampedArray undefined unescape \
     URIError var void WeakMap WeakRef WeakSet WebAssembly while with yield";
 
-/// The name as an identifier: `my-backend` is `my_backend`, `123start` is `_123start`, `has.dots` is `has_dots`, `delete` is
-/// `_delete`. A name that is one stays as it is; two names may come out the same.
+/// Turns a name into a JavaScript identifier. A name that is one stays as it is; two names may give the same
+/// identifier.
+///
+/// ```
+/// use relay_proto::sanitize;
+///
+/// for (name, identifier) in [("my-backend", "my_backend"), ("123start", "_123start"), ("delete", "_delete")] {
+///     assert_eq!(sanitize(name), identifier);
+/// }
+/// ```
 pub fn sanitize(name: &str) -> String {
-    // The joiners are parts of identifiers, and nobody sees them.
+    // Joiners may stand in identifiers, but they are invisible.
     let is_part = |it: char| it == '$' || (is_xid_continue(it) && !matches!(it, '\u{200c}' | '\u{200d}'));
     let mut spelled: String = name.chars().map(|it| if is_part(it) { it } else { '_' }).collect();
     let starts = spelled.chars().next().is_some_and(|it| it == '$' || it == '_' || is_xid_start(it));
@@ -31,11 +39,13 @@ pub fn sanitize(name: &str) -> String {
     spelled
 }
 
-/// How many names are compared with one that is not known, and the longest of them.
+/// Maximum number of names that are compared with an unknown one.
 const MAX_COMPARED: usize = 500;
+/// Maximum length in bytes of a name that is compared.
 const MAX_COMPARED_BYTES: usize = 64;
 
-/// The name that was probably meant.
+/// Returns the known name that is most like `name`; `None`: none is near. At most 500 names of up to 64 bytes are
+/// compared.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_COMPARED_BYTES {
         return None;
@@ -43,7 +53,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let compared = known.into_iter().filter(|known| known.len() <= MAX_COMPARED_BYTES).take(MAX_COMPARED);
     let scored = compared.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    // Of short names one slip makes much of the whole.
+    // One slip in a short name lowers its score too much.
     let is_near = best.0 > 0.8 || (best.1.len() < 5 && strsim::osa_distance(name, best.1) <= 1);
     is_near.then_some(best.1)
 }

@@ -1,9 +1,9 @@
-//! W3C trace context: which trace a call belongs to.
+//! W3C trace context, version 00.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A `traceparent`: a trace, a span in it, and whether it is recorded. Version 00 of the W3C's format.
+/// A W3C `traceparent`, version 00: the ids of a trace and of a span in it, and the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceContext {
     trace_id: u128,
@@ -11,30 +11,31 @@ pub struct TraceContext {
     flags: u8,
 }
 
-/// What is no `traceparent`.
+/// Reports a text that is no `traceparent` of version 00.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a W3C traceparent: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, ids not zero")]
 pub struct InvalidTraceparent;
 
 impl TraceContext {
-    /// A trace that nobody records, where there is no other.
+    /// Placeholder for an execution without a trace: not sampled.
     pub const NONE: Self = Self { trace_id: 1, span_id: 1, flags: 0 };
 
-    /// The start of a recorded trace, of random numbers.
+    /// Starts a sampled trace from two random numbers; 0 becomes 1.
     pub fn new(trace_id: u128, span_id: u64) -> Self {
         // Zero is no id.
         Self { trace_id: trace_id.max(1), span_id: span_id.max(1), flags: 1 }
     }
 
-    /// A span of the same trace whose id follows from this one's and a number, such as that of a call.
+    /// Derives a span of the same trace from this one and a number, such as that of a call. Different numbers give
+    /// different spans.
     #[must_use]
     pub fn child(self, number: u64) -> Self {
-        // An odd factor and a shift lose nothing: different numbers give different ids.
+        // Multiplying by an odd number and xoring with a shift are both invertible.
         let mixed = (self.span_id ^ number.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self { span_id: (mixed ^ (mixed >> 32)).max(1), ..self }
     }
 
-    /// The trace's id, as 32 hexadecimal digits.
+    /// Returns the id of the trace as 32 hexadecimal digits.
     pub fn trace_id(self) -> String {
         format!("{:032x}", self.trace_id)
     }

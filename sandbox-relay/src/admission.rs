@@ -1,5 +1,5 @@
-//! Who runs when: at most so many executions at once, per session, per subject and in all, and a queue that is fair
-//! between subjects.
+//! Admits executions: limits how many run at once, for each session, for each subject and in all, and queues the rest
+//! fairly between subjects.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How much memory one execution is reckoned with.
+/// Memory that one execution is assumed to need.
 const EXECUTION_BYTES: u64 = 96 << 20;
-/// What the relay itself needs.
+/// Memory that the relay itself is assumed to need.
 const RELAY_BYTES: u64 = 64 << 20;
 
-/// How many executions there may be.
+/// Maximum numbers of executions that run and that wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AdmissionConfig {
     pub(crate) running: usize,
@@ -23,11 +23,11 @@ pub(crate) struct AdmissionConfig {
     pub(crate) waiting_per_subject: usize,
 }
 
-/// Names a session for the time that the relay runs.
+/// Number of a session; unique while the relay runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionNumber(pub(crate) u64);
 
-/// There is no room, not even to wait.
+/// Reports that an execution can neither run nor wait.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Overloaded {
     #[error("too many executions of this subject wait already")]
@@ -51,9 +51,9 @@ struct State {
     next_ticket: u64,
     subjects: HashMap<Arc<str>, Subject>,
     sessions: HashMap<SessionNumber, usize>,
-    /// The tickets that have a place.
+    /// Tickets that have a place.
     granted: HashSet<u64>,
-    /// The subjects that have somebody waiting, in the order of their turns.
+    /// Subjects with waiting executions, in the order of their turns.
     turns: VecDeque<Arc<str>>,
 }
 
@@ -70,7 +70,7 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// Proof that an execution may run. Its place is free again when this is dropped.
+/// Proof that an execution may run. Dropping it frees the place, or leaves the queue.
 #[derive(Debug)]
 pub(crate) struct ExecutionPermit {
     admission: Admission,
@@ -94,10 +94,10 @@ impl Admission {
         })))
     }
 
-    /// Waits for a place. Whoever stops waiting gives up the turn.
+    /// Waits for a place. Cancel safe: dropping the future gives up the turn.
     ///
     /// # Errors
-    /// The queue is full, or the relay shuts down.
+    /// [`Overloaded`]: the queue is full, or the relay drains.
     pub(crate) async fn admit(&self, subject: Arc<str>, session: SessionNumber) -> Result<ExecutionPermit, Overloaded> {
         let (permit, granted) = self.enqueue(subject, session)?;
         // The sender lives in the queue until it grants.
@@ -140,7 +140,7 @@ impl Admission {
         refused.map_or(Ok((permit, receiver)), Err)
     }
 
-    /// Admits nobody from now on; those who wait are turned away.
+    /// Admits no execution from now on and turns away those that wait.
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
         state.draining = true;
@@ -151,7 +151,12 @@ impl Admission {
         }
     }
 
-    /// How many executions run, and how many wait.
+    /// Returns how many executions may run at once.
+    pub(crate) fn capacity(&self) -> usize {
+        self.lock().config.running
+    }
+
+    /// Returns the number of running and of waiting executions.
     pub(crate) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.running, state.waiting)
@@ -164,7 +169,7 @@ impl Admission {
 }
 
 impl State {
-    /// Gives free places away, a subject's turn at a time.
+    /// Gives free places to waiting executions, one subject's turn after the other.
     fn grant(&mut self) {
         let mut passed_over = 0;
         while self.running < self.config.running && passed_over < self.turns.len() {
@@ -190,7 +195,7 @@ impl State {
             if !subject.waiting.is_empty() {
                 self.turns.push_back(name);
             }
-            // Somebody who stopped waiting just now gives the place back with the permit.
+            // A future that was just dropped gives the place back with its permit.
             let _ = waiter.granted.send(());
         }
     }
@@ -224,7 +229,8 @@ impl Drop for ExecutionPermit {
     }
 }
 
-/// How many executions the memory holds that this process may use: its cgroup's, else the machine's.
+/// Returns how many executions fit into the memory that this process may use: that of its cgroup, else that of the
+/// machine.
 pub(crate) fn executions_for_memory() -> usize {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -234,7 +240,7 @@ pub(crate) fn executions_for_memory() -> usize {
     usize::try_from(bytes.saturating_sub(RELAY_BYTES) / EXECUTION_BYTES).unwrap_or(usize::MAX).max(1)
 }
 
-/// The memory limit of this process's cgroup, of version 2 or 1.
+/// Returns the memory limit of this process's cgroup, version 2 or 1; `None`: it has none.
 fn cgroup_memory() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut limits = Vec::new();
@@ -246,7 +252,7 @@ fn cgroup_memory() -> Option<u64> {
             _ if controllers.split(',').any(|it| it == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => continue,
         };
-        // In a container the root is the container's own group, whatever its path is called outside.
+        // In a container the root is the container's own group, whatever its path outside.
         for group in [path, ""] {
             let file = Path::new(root).join(group.trim_start_matches('/')).join(file);
             limits.extend(fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<u64>().ok()));

@@ -1,6 +1,7 @@
-//! Tokens: who a peer is and what it may do. Every refusal looks the same from outside; the reason goes to the log.
+//! Verifies and makes tokens, which say who a peer is and what it may do. Every refusal looks the same from outside;
+//! the reason goes to the log.
 //!
-//! `keys` reads keys, `remote` fetches them, `one_time` remembers tokens that are good once.
+//! `keys` reads keys, `remote` fetches them, `one_time` remembers one-time tokens that were used.
 
 mod keys;
 mod one_time;
@@ -19,29 +20,29 @@ pub use keys::{KeyError, KeySource, RemoteKeySource};
 use one_time::UsedTokens;
 use remote::RemoteKeys;
 
-/// The longest token that is looked at, in bytes.
+/// Maximum length of a token in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
-/// The longest name of a subject, in bytes.
+/// Maximum length of a subject in bytes.
 const MAX_SUBJECT_BYTES: usize = 256;
-/// How far clocks may differ.
+/// Leeway for clocks that differ.
 const LEEWAY_SECONDS: u64 = 5;
-/// How often the keys of an address are fetched again.
+/// Interval at which the keys of an address are fetched again.
 const REFRESH_EVERY: Duration = Duration::from_secs(600);
 
-/// What a token has to fit.
+/// What tokens are verified with.
 #[derive(Debug, Clone)]
 pub struct AuthConfig {
-    /// The key.
+    /// Source of the key.
     pub key: KeySource,
-    /// Who it has to be for.
+    /// Audience that a token has to name.
     pub audience: String,
-    /// Who it has to be from.
+    /// Issuer that a token has to name.
     pub issuer: String,
-    /// A token has to have a `jti`, and is good for one connection.
+    /// Whether a token is good for one connection only, and needs a `jti`.
     pub one_time: bool,
 }
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Claims {
     sub: String,
@@ -58,27 +59,27 @@ struct Claims {
     jti: Option<String>,
 }
 
-/// Who is connected, and what it may do: proof that a token was checked.
+/// Identity of a peer: proof that its token was verified.
 #[derive(Debug, Clone)]
 pub struct Identity {
-    /// The token's subject.
+    /// Subject of the token.
     pub subject: Arc<str>,
-    /// Until when.
+    /// Time until the token expires, leeway included.
     pub expires_in: Duration,
-    /// What it may do.
+    /// What the token allows.
     pub grant: Grant,
     once: Option<Once>,
 }
 
 #[cfg(feature = "fuzzing")]
 impl Identity {
-    /// Somebody who is there without a token.
+    /// Makes an identity without a token.
     pub(crate) fn for_fuzzing(subject: &str, grant: Grant) -> Self {
         Self { subject: subject.into(), expires_in: Duration::from_secs(60), grant, once: None }
     }
 }
 
-/// A token that is good once.
+/// Id of a one-time token, and when it expires.
 #[derive(Debug, Clone)]
 struct Once {
     id: String,
@@ -88,20 +89,20 @@ struct Once {
 /// What a token allows.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
-    /// The tools that exist for it.
+    /// Tools that exist for the session.
     pub tools: ToolPatterns,
-    /// The limits that it has in place of the defaults.
+    /// Limits in place of the defaults.
     pub limits: LimitOverrides,
-    /// Its code may be compiled to machine code, where the relay allows it too.
+    /// Whether V8 may compile the code to machine code, if the relay allows it too; `false` by default.
     pub jit: bool,
 }
 
-/// The request shows no token that is accepted. It looks the same from outside, whatever the reason.
+/// Reports a missing or refused token. The text is for the log alone.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unauthenticated(String);
 
-/// Checks tokens with one family of algorithms.
+/// Verifies tokens with one family of algorithms.
 pub struct Verifier {
     keys: RwLock<Arc<Keys>>,
     remote: Option<RemoteKeys>,
@@ -119,7 +120,7 @@ impl Verifier {
     /// Reads the key, or fetches the keys.
     ///
     /// # Errors
-    /// There is none, or it is too weak.
+    /// [`KeyError`]: the key cannot be read or fetched, or is too weak.
     pub async fn new(config: &AuthConfig) -> Result<Self, KeyError> {
         let (remote, keys) = match &config.key {
             KeySource::Remote(address) => {
@@ -142,10 +143,10 @@ impl Verifier {
         Ok(Self { keys: RwLock::new(Arc::new(keys)), remote, validation, used })
     }
 
-    /// Checks the value of an `Authorization` header.
+    /// Verifies the token in an `Authorization` header; `None`: there is no header.
     ///
     /// # Errors
-    /// It holds no token that is accepted.
+    /// [`Unauthenticated`]: there is no token, or it is refused.
     pub async fn verify(&self, authorization: Option<&str>) -> Result<Identity, Unauthenticated> {
         let refuse = |reason: &str| Unauthenticated(reason.to_owned());
         let (scheme, token) = authorization.and_then(|it| it.split_once(' ')).ok_or_else(|| refuse("no token"))?;
@@ -155,10 +156,10 @@ impl Verifier {
         self.verify_token(token.trim()).await
     }
 
-    /// Checks a token.
+    /// Verifies a token.
     ///
     /// # Errors
-    /// It is not accepted.
+    /// [`Unauthenticated`]: it is refused.
     pub async fn verify_token(&self, token: &str) -> Result<Identity, Unauthenticated> {
         let refuse = |reason: &str| Unauthenticated(reason.to_owned());
         if token.len() > MAX_TOKEN_BYTES {
@@ -166,7 +167,7 @@ impl Verifier {
         }
         let invalid = |error: jsonwebtoken::errors::Error| Unauthenticated(error.to_string());
         let header = jsonwebtoken::decode_header(token).map_err(invalid)?;
-        // Where a key is to be found is our decision, not the token's.
+        // The relay decides where keys come from, not the token.
         let tells_its_key =
             header.jku.is_some() || header.jwk.is_some() || header.x5u.is_some() || header.x5c.is_some();
         if tells_its_key || header.crit.is_some() {
@@ -183,7 +184,7 @@ impl Verifier {
         }
         let limits =
             LimitOverrides::try_from(&claims.limits.unwrap_or_default()).map_err(|error| refuse(&error.to_string()))?;
-        // As far ahead as clocks can count.
+        // Bounded, so that the instant exists.
         let expires = UNIX_EPOCH + Duration::from_secs(claims.exp.saturating_add(LEEWAY_SECONDS).min(u32::MAX.into()));
         let once = self.used.as_ref().map(|_| Once { id: claims.jti.unwrap_or_default(), expires });
         Ok(Identity {
@@ -194,10 +195,10 @@ impl Verifier {
         })
     }
 
-    /// Takes a token for what it is good for, once everything else is in order. One that is good once is not good any more.
+    /// Uses up a one-time token. Call it last, when everything else is in order.
     ///
     /// # Errors
-    /// It was used before.
+    /// [`Unauthenticated`]: it was used before.
     pub fn use_up(&self, identity: &Identity) -> Result<(), Unauthenticated> {
         match (&self.used, &identity.once) {
             (Some(used), Some(once)) => {
@@ -207,7 +208,7 @@ impl Verifier {
         }
     }
 
-    /// Keeps the keys of an address fresh; completes never, or at once where there is no address.
+    /// Fetches the keys of an address again and again. Never completes, or at once if the key has no address.
     pub async fn keep_fresh(&self) {
         let Some(remote) = &self.remote else { return };
         loop {
@@ -216,7 +217,8 @@ impl Verifier {
         }
     }
 
-    /// The keys, fetched again if this one is not among them and the last time is long enough ago.
+    /// Returns the keys. They are fetched again before, if this id is not among them and the last fetch is long enough
+    /// ago.
     async fn keys_with(&self, id: Option<&str>) -> Arc<Keys> {
         let keys = self.current();
         if let Some(remote) = &self.remote
@@ -244,25 +246,27 @@ impl Verifier {
     }
 }
 
-/// What a new token is to say.
+/// Content of a new token.
 #[derive(Debug, Clone, Default)]
 pub struct TokenRequest {
-    /// Who it is for.
+    /// Subject of the token.
     pub subject: String,
-    /// How long it is good.
+    /// Lifetime.
     pub ttl: Duration,
-    /// Patterns of the tools that exist for it; empty is all.
+    /// Patterns of the tools that exist for the session; empty allows all.
     pub tools: Vec<String>,
     /// Limits that it has in place of the defaults.
     pub limits: LimitOverrides,
-    /// Its code may be compiled to machine code, where the relay allows it too.
+    /// Whether V8 may compile the code to machine code, if the relay allows it too; `false` by default.
     pub jit: bool,
 }
 
 /// Makes a token with the configured secret.
 ///
 /// # Errors
-/// There is no secret, or it is too short.
+/// - [`KeyError::NoSecret`]: the key is no secret
+/// - [`KeyError::ShortSecret`]: the secret is too short
+/// - [`KeyError::System`], [`KeyError::Sign`]: the token cannot be made
 pub fn make_token(config: &AuthConfig, request: TokenRequest) -> Result<String, KeyError> {
     let KeySource::Secret(secret) = &config.key else { return Err(KeyError::NoSecret) };
     keys::check_length(secret)?;

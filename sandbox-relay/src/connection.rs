@@ -1,5 +1,5 @@
-//! One WebSocket: frames in, frames out, heartbeat, and an end that the peer can read. What the messages mean is the
-//! session's.
+//! One WebSocket: reads and writes messages, sends heartbeats, and closes so that the peer can read why. The session
+//! gives the messages their meaning.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use relay_proto::frame::{self, FrameError};
+use relay_proto::session::SILENT_HEARTBEATS;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, wire};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -17,21 +18,22 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
 use crate::auth::Verifier;
-use crate::meter::{Abuse, Heard, Metered};
+use crate::heard::LastHeard;
+use crate::lifecycle::Phase;
+use crate::meter::{Abuse, Metered};
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::session::{Reply, Session};
-use crate::{App, Phase};
 
-/// How long a peer has to read and answer our close.
+/// Maximum time for a peer to read and answer our close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// After how many messages of one peer the others on its thread have their turn.
+/// Number of messages of one peer after which the others on its thread have their turn.
 const MESSAGES_IN_A_ROW: u32 = 32;
-/// How many bytes are written in one round.
+/// Number of bytes after which a round of writing ends.
 const BATCH_BYTES: usize = 1 << 20;
-/// How much a peer may still send while it has not read our close.
+/// Maximum number of bytes that are discarded of a peer that has not read our close.
 const MAX_DISCARDED_BYTES: u64 = 64 << 20;
 
-/// The caps of the transport; those of each kind of message are checked when it is decoded.
+/// Returns the caps of the transport. The cap of each kind of message is checked when it is decoded.
 pub(crate) fn websocket_config() -> WebSocketConfig {
     WebSocketConfig::default()
         .read_buffer_size(32 << 10)
@@ -41,44 +43,55 @@ pub(crate) fn websocket_config() -> WebSocketConfig {
         .max_frame_size(Some(frame::MAX_FRAME_BYTES))
 }
 
-/// Why a connection ends.
+/// Reason why a connection ends.
 enum End {
-    /// We close it.
+    /// We close it. `last` is sent before the close.
     Close { code: CloseCode, reason: String, last: Option<Box<Payload>> },
-    /// We close it in the middle of a message that is not read to its end.
+    /// We close it in the middle of a message, whose rest is discarded.
     CloseUnread { code: CloseCode, reason: String },
     /// The peer closes it.
     ClosedByPeer,
-    /// The peer is not there any more.
+    /// The peer is gone, or silent.
     Gone,
 }
 
+/// Makes the end of a connection that we close.
 fn close(code: CloseCode, reason: impl Into<String>) -> End {
     End::Close { code, reason: reason.into(), last: None }
 }
 
+/// Configuration of connections.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionConfig {
+    /// Interval between two pings; a peer that is silent for [`SILENT_HEARTBEATS`] of them is closed.
+    pub(crate) heartbeat: Duration,
+    /// Time without a message and without an execution after which a connection is closed; `None`: never.
+    pub(crate) idle: Option<Duration>,
+}
+
 /// What a connection has beside its socket.
 pub(crate) struct Connection {
-    pub(crate) app: Arc<App>,
+    pub(crate) config: ConnectionConfig,
+    pub(crate) verifier: Arc<Verifier>,
+    pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) session: Session,
     pub(crate) outbound: Outbound,
     pub(crate) queue: OutboundQueue,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) heard: Arc<LastHeard>,
 }
 
-/// Serves a connection until it ends; executions of its session end with it.
+/// Serves a connection until it ends. The session and its executions end with it.
 pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     socket: WebSocketStream<Metered<S>>,
     connection: Connection,
 ) {
-    let Connection { app, mut session, outbound, mut queue, heard } = connection;
+    let Connection { config, verifier, phase, mut session, outbound, mut queue, heard } = connection;
     let (idle, expired) = (session.idle(), session.expired());
-    let phase = app.phase.subscribe();
-    let unused = unused(&session, &heard, app.idle);
+    let unused = unused(&session, &heard, config.idle);
     let (mut sink, mut stream) = socket.split();
     let end = tokio::select! {
-        end = read(&mut stream, &mut session, &app.verifier, &outbound, &heard) => end,
-        end = write(&mut sink, &mut queue, &heard, app.heartbeat) => end,
+        end = read(&mut stream, &mut session, &verifier, &outbound, &heard) => end,
+        end = write(&mut sink, &mut queue, &heard, config.heartbeat) => end,
         () = expired => close(CloseCode::Policy, "the token has expired"),
         () = unused => close(CloseCode::Normal, "nothing has happened for long"),
         end = drained(phase, idle) => end,
@@ -124,7 +137,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let _ = tokio::time::timeout(CLOSE_WITHIN, closed).await;
 }
 
-/// Reads and forgets, so that the peer gets to read our close before the connection is reset under it.
+/// Discards what a peer still sends, so that it can read our close before the connection is reset under it.
 async fn discard(socket: &mut (impl AsyncRead + Unpin)) {
     let mut scratch = vec![0; 64 << 10];
     let mut discarded = 0;
@@ -136,18 +149,18 @@ async fn discard(socket: &mut (impl AsyncRead + Unpin)) {
     }
 }
 
-/// Takes messages until the connection ends.
+/// Reads messages until the connection ends.
 async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut SplitStream<WebSocketStream<S>>,
     session: &mut Session,
     verifier: &Verifier,
     outbound: &Outbound,
-    heard: &Heard,
+    heard: &LastHeard,
 ) -> End {
     let mut taken = 0_u32;
     while let Some(message) = stream.next().await {
         taken += 1;
-        // However fast a peer sends: the others on this thread have their turn.
+        // However fast a peer sends, the others on this thread have their turn.
         if taken.is_multiple_of(MESSAGES_IN_A_ROW) {
             tokio::task::yield_now().await;
         }
@@ -189,6 +202,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     End::Gone
 }
 
+/// Makes the end of a connection whose reading has failed.
 fn failed(error: &WebSocketError) -> End {
     let (code, reason) = match error {
         WebSocketError::Capacity(_) => (CloseCode::Size, "the message is too large"),
@@ -206,8 +220,8 @@ fn failed(error: &WebSocketError) -> End {
     End::CloseUnread { code, reason: reason.into() }
 }
 
-/// Completes when the session has run nothing and the peer has said nothing for `most`.
-fn unused<'a>(session: &Session, heard: &'a Heard, most: Option<Duration>) -> impl Future<Output = ()> + use<'a> {
+/// Waits until the session has run nothing and the peer has sent no message for `most`; `None`: for ever.
+fn unused<'a>(session: &Session, heard: &'a LastHeard, most: Option<Duration>) -> impl Future<Output = ()> + use<'a> {
     let activity = session.activity();
     async move {
         let Some(most) = most else { return std::future::pending().await };
@@ -216,26 +230,26 @@ fn unused<'a>(session: &Session, heard: &'a Heard, most: Option<Duration>) -> im
             if quiet >= most && activity.is_idle() {
                 return;
             }
-            // While something runs, it is looked at again after as long as if it had just begun.
+            // While something runs, the next look is as late as if it had just begun.
             let wait = if quiet >= most { most } else { most - quiet };
             tokio::time::sleep(wait.max(Duration::from_millis(10))).await;
         }
     }
 }
 
-/// A close reason has room for 123 bytes.
+/// Cuts a close reason, which may have 123 bytes.
 fn short(text: &str) -> String {
     text[..text.floor_char_boundary(120)].to_owned()
 }
 
-/// Writes what is queued, together what came together, and pings.
+/// Writes queued messages, those that came together in one round, and pings.
 async fn write<S: AsyncRead + AsyncWrite + Unpin>(
     sink: &mut SplitSink<WebSocketStream<S>, Message>,
     queue: &mut OutboundQueue,
-    heard: &Heard,
+    heard: &LastHeard,
     heartbeat: Duration,
 ) -> End {
-    let patience = heartbeat * 3;
+    let patience = heartbeat * SILENT_HEARTBEATS;
     let mut beat = tokio::time::interval(heartbeat);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -254,7 +268,7 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
         };
         let written = async {
             sink.feed(first).await?;
-            // Together, but not for ever: each round has to come to its end within the patience.
+            // A bounded round: each has to end within the patience.
             let mut bytes = 0;
             while bytes < BATCH_BYTES
                 && let Some(message) = queue.try_next()
@@ -267,13 +281,14 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
         };
         match tokio::time::timeout(patience, written).await {
             Ok(Ok(())) => {}
-            // It takes nothing any more, or reads nothing for too long.
+            // The socket has failed, or the peer reads nothing for too long.
             Ok(Err(_)) | Err(_) => return End::Gone,
         }
     }
 }
 
-/// Ends the connection when the relay shuts down: as soon as nothing runs for it, and at the latest when told.
+/// Waits until a relay that shuts down may close the connection: nothing runs for it, or the phase is
+/// [`Phase::Closing`].
 async fn drained(mut phase: watch::Receiver<Phase>, idle: impl Future<Output = ()>) -> End {
     // The sender lives as long as the server.
     let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;

@@ -1,28 +1,30 @@
-//! `eval`: runs one script from standard input, in the same kind of worker, without any network, tool or key.
+//! `eval`: runs one script from standard input in a worker of its own, without network, tools or key.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
-use relay_proto::{ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
+use relay_proto::{Binding, ErrorCode, LimitName, LimitOverrides, Limits, ToolName};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::config::{Settings, WorkerArgs};
+use crate::config::{Given, WorkerSettings};
 use crate::execution::{self, Bindings, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest};
 use crate::sandbox::pool::{Pool, PoolConfig};
 
-/// The most bytes that standard input may have.
+/// Maximum length of standard input in bytes.
 const MAX_INPUT_BYTES: u64 = 16 << 20;
+/// Default of `limits.wall_ms`.
 const DEFAULT_WALL_MS: u64 = 1_000;
+/// Default of `limits.output_kb`, in KiB.
 const DEFAULT_OUTPUT_KB: u64 = 64;
 
 /// The flags of `eval`.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
     #[command(flatten)]
-    workers: WorkerArgs,
+    workers: Given<WorkerSettings>,
     /// Let V8 compile to machine code, as a relay does for tokens that allow it
     #[arg(long)]
     jit: bool,
@@ -62,10 +64,10 @@ struct EvalError<'a> {
     message: &'a str,
 }
 
-/// Runs what stands on standard input and prints what came of it. Gives whether it succeeded.
+/// Runs the script on standard input and prints its output, or its error. Returns whether it succeeded.
 ///
 /// # Errors
-/// Standard input or output fails.
+/// [`std::io::Error`]: standard input or output fails.
 pub async fn eval(args: EvalArgs) -> std::io::Result<bool> {
     let mut input = Vec::new();
     std::io::stdin().take(MAX_INPUT_BYTES + 1).read_to_end(&mut input)?;
@@ -108,22 +110,20 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
         )));
     }
     let internal = |error: String| ExecutionError::new(ErrorCode::Internal, error);
-    let settings = Settings::load(None, &args.workers).map_err(|error| invalid(error.to_string()))?;
-    let config = settings.pool().map_err(|error| invalid(error.to_string()))?;
+    let config = args.workers.values().pool(Limits::maxima());
     let pool =
         Pool::start(PoolConfig { stock: 1, jit: args.jit, ..config }).map_err(|error| internal(error.to_string()))?;
-    let worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
-    let bindings = Bindings { io: true, ..Bindings::default() };
+    let mut worker = pool.take().await.map_err(|error| internal(error.to_string()))?;
+    let bindings = Bindings::from(Binding::Io);
     let EvalRequest { source, input, .. } = request;
     let request = ExecutionRequest { input, bindings, ..ExecutionRequest::new(source, limits) };
-    // The sender is kept: while it lives, nobody has cancelled.
+    // Without a sender the execution would count as cancelled.
     let (_sender, commands) = mpsc::channel(1);
     let control = Control { commands, states: Arc::default() };
-    let (outcome, _worker) = execution::run(worker, request, control, sink).await;
-    outcome.result.map(drop)
+    execution::run(&mut worker, request, control, sink).await.result.map(drop)
 }
 
-/// Collects what is emitted. There is no tool.
+/// Collects what the script emits. It offers no tool and no store.
 struct Output {
     text: String,
 }
@@ -147,7 +147,7 @@ impl EventSink for Output {
     fn send(&mut self, (): (), event: Event) {
         match event {
             Event::Output(items) => self.text.extend(items.into_iter().map(|item| item.text)),
-            // Calls are refused by `check_tool`, so that none is ever open.
+            // `check_tool` refuses every call.
             Event::Call { .. } | Event::CallGivenUp { .. } => {}
         }
     }

@@ -1,143 +1,82 @@
-//! One execution, from the hand-over to a worker until its end. Independent of who asked: a session or `eval`.
+//! One execution, from the hand-over to a worker until its end. It knows neither sessions nor transport: `session` and
+//! `eval` run it with an [`EventSink`] of their own.
 //!
-//! The worker is counted and timed from here, and believed in nothing: what it may cost is checked again on this side.
+//! The worker is counted and timed from here and trusted with nothing: every limit is checked again on this side.
 
+mod clock;
 #[cfg(test)]
 mod hostile_worker;
 mod link;
+mod outcome;
+mod request;
 mod run;
 mod states;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use relay_proto::wire::OutputItem;
-use relay_proto::{Code, ErrorCode, LimitName, Limits, ToolName, wire};
+use relay_proto::{Binding, Code, ErrorCode, LimitName, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
 use crate::sandbox::pool::Worker;
+use crate::store;
 use link::{Reader, Writer, put_instruction};
-use run::{Run, cancelled};
+use outcome::Ended;
+pub(crate) use outcome::{ExecutionError, Outcome};
+pub(crate) use request::{Bindings, ExecutionRequest};
+use run::Run;
 pub(crate) use states::{CallStates, Wait};
 
-/// What to run and within what.
-#[derive(Debug)]
-pub(crate) struct ExecutionRequest {
-    pub(crate) source: String,
-    pub(crate) input: String,
-    pub(crate) bindings: Bindings,
-    pub(crate) limits: Limits,
-    /// The full names of the tools that it can call, for bindings that show them.
-    pub(crate) tools: Vec<String>,
-    /// What the session's store holds, for the binding.
-    pub(crate) stored: Vec<(String, Bytes)>,
-    /// Sources of the host's own functions, by full name.
-    pub(crate) local_tools: BTreeMap<String, String>,
-    /// What `Math.random` begins with.
-    pub(crate) seed: Option<u64>,
-    /// The time that the code begins at, in ms since 1970.
-    pub(crate) now_ms: Option<i64>,
-}
-
-impl ExecutionRequest {
-    /// A source with its limits, and nothing beside `mcp`.
-    pub(crate) fn new(source: String, limits: Limits) -> Self {
-        Self {
-            source,
-            input: String::new(),
-            bindings: Bindings::default(),
-            limits,
-            tools: Vec::new(),
-            stored: Vec::new(),
-            local_tools: BTreeMap::new(),
-            seed: None,
-            now_ms: None,
-        }
-    }
-
-    /// What it takes to hold it, in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        let local: usize = self.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
-        self.source.len() + self.input.len() + local
-    }
-}
-
-/// What an execution has beside `mcp`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Bindings {
-    pub(crate) console: bool,
-    pub(crate) timers: bool,
-    pub(crate) io: bool,
-    pub(crate) servers: bool,
-    pub(crate) introspection: bool,
-    pub(crate) store: bool,
-}
-
-impl Bindings {
-    /// The names of all bindings that there are.
-    pub(crate) const NAMES: [&'static str; 6] = ["console", "timers", "io", "servers", "introspection", "store"];
-
-    /// Asks for one by its name. Gives `false` where there is none of that name.
-    #[must_use]
-    pub(crate) fn add(&mut self, name: &str) -> bool {
-        match name {
-            "console" => self.console = true,
-            "timers" => self.timers = true,
-            "io" => self.io = true,
-            "servers" => self.servers = true,
-            "introspection" => self.introspection = true,
-            "store" => self.store = true,
-            _ => return false,
-        }
-        true
-    }
-}
-
-/// What comes in while it runs.
-#[derive(Debug)]
-pub(crate) enum Command {
-    /// The answer to a call.
-    Settle { call: WorkerCall, outcome: Result<Bytes, CallFailure> },
-    /// Nobody wants the outcome any more.
-    Cancel,
-}
+/// How long output that was printed before the end may wait for room in the sink.
+const DELIVER_WITHIN: Duration = Duration::from_secs(1);
 
 /// What an execution is told while it runs.
 #[derive(Debug)]
+pub(crate) enum Command {
+    /// Answers a call.
+    Settle { call: WorkerCall, outcome: Result<Bytes, CallFailure> },
+    /// Ends the execution: nobody wants its outcome any more.
+    Cancel,
+}
+
+/// Ways in which an execution is told something while it runs.
+#[derive(Debug)]
 pub(crate) struct Control {
+    /// When all senders are gone, the execution is cancelled.
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) states: Arc<CallStates>,
 }
 
-/// The worker's own number of a call.
+/// Number that the worker gave a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct WorkerCall(pub(crate) u64);
 
-/// Why a call failed, as the script reads it.
+/// Failure of a call, as the script reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallFailure {
     pub(crate) code: Code,
     pub(crate) message: String,
 }
 
-/// What goes out while it runs.
+/// What an execution reports while it runs.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The script calls a tool.
+    /// The script calls a tool. `remaining` is the time until the call expires.
     Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration },
-    /// A call was given up: whatever its tool answers is not wanted any more.
+    /// A call has expired: its answer is not wanted any more.
     CallGivenUp { call: WorkerCall, reason: &'static str },
     /// The script printed.
     Output(Vec<OutputItem>),
 }
 
 impl Event {
+    /// Returns the bytes of JSON or text that the event holds.
     fn weight(&self) -> usize {
         match self {
             Self::Call { arguments, .. } => arguments.len(),
@@ -147,113 +86,49 @@ impl Event {
     }
 }
 
-/// Where events go. A sink that is full holds up its own executions and nobody else's.
+/// Receives the events of one execution. A full sink holds up this execution and no other.
 pub(crate) trait EventSink {
     /// Room for one event.
     type Permit;
 
-    /// Whether a tool can be called, before anybody is asked.
+    /// Checks whether the script may call a tool, before anybody is asked.
     ///
     /// # Errors
-    /// Why not, for the script.
+    /// The failure that the script reads, such as `UNKNOWN_TOOL`.
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure>;
 
-    /// Waits for room for an event of `weight` bytes; nothing when nobody listens any more. Safe to drop and ask again.
+    /// Waits for room for an event of `weight` bytes; `None`: nobody listens any more. Cancel safe.
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Self::Permit>> + Send;
 
-    /// Sends an event, in the room that was reserved for it.
+    /// Sends an event in the room that was reserved for it.
     fn send(&mut self, permit: Self::Permit, event: Event);
 
-    /// Puts a value into the session's store; no value takes it out. Gives whether there was room.
+    /// Inserts a value into the session's store, or removes the key with `None`. Returns `false` if it has no room.
     #[must_use]
     fn store(&self, key: String, json: Option<Bytes>) -> bool;
 }
 
-/// How an execution ended.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) result: Result<Bytes, ExecutionError>,
-    pub(crate) usage: wire::Usage,
-    pub(crate) warnings: Vec<wire::Warning>,
-}
-
-/// Why an execution failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExecutionError {
-    pub(crate) code: ErrorCode,
-    pub(crate) message: String,
-    pub(crate) limit: Option<LimitName>,
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-    pub(crate) hint: String,
-    pub(crate) tool: String,
-    pub(crate) tool_code: String,
-}
-
-impl ExecutionError {
-    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            limit: None,
-            line: 0,
-            column: 0,
-            hint: String::new(),
-            tool: String::new(),
-            tool_code: String::new(),
-        }
-    }
-
-    /// The error as its message on the wire.
-    pub(crate) fn into_wire(self, usage: wire::Usage, warnings: Vec<wire::Warning>) -> wire::Error {
-        wire::Error {
-            error: self.message,
-            code: self.code.as_str().into(),
-            limit: self.limit.map(|limit| limit.as_str().into()).unwrap_or_default(),
-            line: self.line,
-            column: self.column,
-            hint: self.hint,
-            tool: self.tool,
-            tool_code: self.tool_code,
-            usage: Some(usage),
-            warnings,
-            ..wire::Error::default()
-        }
-    }
-}
-
-/// Runs a script in a worker until it ends, by itself or at a limit. Gives the worker back: it is of no use any more, but
-/// ending it can wait until the outcome is on its way.
+/// Runs a script in a fresh worker until it ends, by itself or at a limit. The worker cannot be used again; ending its
+/// process is the caller's.
 pub(crate) async fn run(
-    mut worker: Worker,
+    worker: &mut Worker,
     request: ExecutionRequest,
     control: Control,
     sink: &mut impl EventSink,
-) -> (Outcome, Worker) {
+) -> Outcome {
     let Control { mut commands, states } = control;
-    let (limits, has_store) = (request.limits, request.bindings.store);
-    let begun = worker.take_socket().ok_or_else(|| io::Error::other("no socket")).and_then(|mut socket| {
-        worker.limit_memory(limits.get(LimitName::MemoryBytes))?;
-        let mut first = BytesMut::new();
-        put_instruction(start(request), &mut first);
-        // The worker has it before the runtime knows the socket; what is too long for the socket's buffer follows.
-        match io::Write::write(&mut socket, &first) {
-            Ok(written) => bytes::Buf::advance(&mut first, written),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        Ok((tokio::net::UnixStream::from_std(socket)?.into_split(), first))
-    });
-    let ((reader, writer), first) = match begun {
-        Ok(begun) => begun,
+    let limits = request.limits;
+    let store_writes = if request.bindings.has(Binding::Store) { store::MAX_WRITES } else { 0 };
+    let (mut reader, writer) = match begin(worker, request) {
+        Ok(link) => link,
         Err(error) => {
-            let result = Err(ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was lost: {error}")));
-            return (Outcome { result, usage: wire::Usage::default(), warnings: Vec::new() }, worker);
+            return Outcome::not_run(ExecutionError::new(
+                ErrorCode::WorkerLost,
+                format!("the worker was lost: {error}"),
+            ));
         }
     };
-    let writer = Writer { socket: writer, pending: first };
-    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), has_store);
-    let mut reader = Reader { socket: reader, buffer: BytesMut::new() };
+    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes);
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
     tokio::pin!(deadline);
@@ -266,77 +141,63 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             command = commands.recv() => {
-                let mut ended = run.command(command);
+                let mut flow = run.command(command);
                 // Answers that came together go to the worker together.
-                while ended.is_none() && let Ok(command) = commands.try_recv() {
-                    ended = run.command(Some(command));
+                while flow.is_continue() && let Ok(command) = commands.try_recv() {
+                    flow = run.command(Some(command));
                 }
-                if let Some(ended) = ended {
+                if let ControlFlow::Break(ended) = flow {
                     break ended;
                 }
             }
             () = deadline.as_mut() => match run.check_time() {
-                Some(ended) => break ended,
-                None => pending = pending.or_else(|| run.given_up()),
+                ControlFlow::Break(ended) => break ended,
+                ControlFlow::Continue(()) => pending = pending.or_else(|| run.take_expired()),
             },
-            () = states.changed() => run.look_at_states(),
+            () = states.changed() => run.update_clocks(),
             // The next round writes.
             () = run.writer.writable(), if run.writer.is_pending() => {}
             permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {
                 (Some(permit), Some(event)) => {
                     sink.send(permit, event);
-                    pending = run.given_up();
+                    pending = run.take_expired();
                 }
-                _ => break cancelled(),
+                _ => break Ended::cancelled(),
             },
             report = reader.next(), if pending.is_none() && run.writer.has_room() => match report {
                 Ok(report) => {
                     // However much a worker has said at once: the others on this thread have their turn.
                     tokio::task::coop::consume_budget().await;
                     match run.report(report, &mut reader, sink) {
-                        Ok(event) => pending = event,
-                        Err(ended) => break ended,
+                        ControlFlow::Continue(event) => pending = event,
+                        ControlFlow::Break(ended) => break ended,
                     }
                 }
-                Err(error) => break run.lost(&error).await,
+                Err(error) => break run.lost(error).await,
             },
         }
     };
     drop(commands);
-    // What was printed before the end is still delivered.
     if let Some(event @ Event::Output(_)) = pending
-        && let Ok(Some(permit)) = tokio::time::timeout(Duration::from_secs(1), sink.reserve(event.weight())).await
+        && let Ok(Some(permit)) = tokio::time::timeout(DELIVER_WITHIN, sink.reserve(event.weight())).await
     {
         sink.send(permit, event);
     }
     run.outcome(ended)
 }
 
-fn start(request: ExecutionRequest) -> Instruction {
-    let ExecutionRequest { limits, bindings, .. } = request;
-    let limit = |name| limits.get(name);
-    let stored = request.stored.into_iter().map(|(key, json)| message::StoredValue { key, json });
-    Instruction::Start(message::Start {
-        source: request.source,
-        input: request.input,
-        console: bindings.console,
-        timers: bindings.timers,
-        io: bindings.io,
-        servers: bindings.servers,
-        introspection: bindings.introspection,
-        store: bindings.store,
-        tools: request.tools,
-        stored: stored.collect(),
-        local_tools: request.local_tools,
-        seed: request.seed,
-        now_ms: request.now_ms,
-        heap_bytes: limit(LimitName::HeapBytes),
-        tool_calls: limit(LimitName::ToolCalls),
-        tool_calls_in_flight: limit(LimitName::ToolCallsInFlight),
-        arguments_bytes: limit(LimitName::ArgumentsBytes),
-        result_bytes: limit(LimitName::ResultBytes),
-        output_bytes: limit(LimitName::OutputBytes),
-        output_count: limit(LimitName::OutputCount),
-        memory_bytes: limit(LimitName::MemoryBytes),
-    })
+/// Sets the worker's memory limit and hands it the request.
+fn begin(worker: &mut Worker, request: ExecutionRequest) -> io::Result<(Reader, Writer)> {
+    let mut socket = worker.take_socket().ok_or_else(|| io::Error::other("no socket"))?;
+    worker.limit_memory(request.limits.get(LimitName::MemoryBytes))?;
+    let mut pending = BytesMut::new();
+    put_instruction(request.into_instruction(), &mut pending);
+    // The worker has it before the runtime knows the socket; what is too long for the socket's buffer follows.
+    match io::Write::write(&mut socket, &pending) {
+        Ok(written) => pending.advance(written),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(error) => return Err(error),
+    }
+    let (reader, writer) = tokio::net::UnixStream::from_std(socket)?.into_split();
+    Ok((Reader { socket: reader, buffer: BytesMut::new() }, Writer { socket: writer, pending }))
 }

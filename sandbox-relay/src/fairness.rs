@@ -1,8 +1,8 @@
-//! The processors, shared between subjects: while executions of others run, only so many of one subject's burn CPU at a
-//! time. The others of them are stopped from outside, with a signal, and take turns: whoever has used least goes on.
+//! Shares the processors between subjects: while executions of other subjects run, only so many of one subject use CPU
+//! at a time. The rest of them is stopped with a signal, and they take turns: those that have used least go on.
 //!
-//! It costs nothing as long as nobody is in anybody's way: the thread sleeps until a subject has more executions than its
-//! share and somebody else was there a moment ago.
+//! It costs nothing while nobody competes: the thread sleeps until one subject has more executions than its share and
+//! another subject is present.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use crate::sandbox::pool::{Worker, WorkerHandle};
 
-/// How often it is looked who burns.
+/// Interval between two looks at the CPU times.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What an execution uses between two looks when it burns: a quarter of the time.
+/// CPU time between two looks from which an execution counts as burning: a quarter of the interval.
 const BURNING: Duration = Duration::from_micros(1_250);
-/// How much longer than the others an execution may go on before it gives up its turn.
+/// CPU time of one turn.
 const TURN: Duration = Duration::from_millis(20);
-/// How long somebody who ran last counts as being there.
+/// How long after its last execution a subject counts as present.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Shares the processors.
@@ -31,7 +31,7 @@ pub(crate) struct Fairness {
 
 #[derive(Debug)]
 struct Shared {
-    /// How many executions of one subject may burn at a time.
+    /// Number of executions of one subject that may burn at a time.
     share: usize,
     state: Mutex<State>,
     wake: Condvar,
@@ -41,7 +41,7 @@ struct Shared {
 struct State {
     subjects: HashMap<Arc<str>, Subject>,
     next: u64,
-    /// The thread sleeps until it is woken.
+    /// Whether the thread sleeps until it is woken.
     asleep: bool,
     ends: bool,
 }
@@ -53,21 +53,21 @@ struct Subject {
     looked_at: Instant,
 }
 
-/// An execution, as far as its use of the processor goes.
+/// CPU use of one execution.
 #[derive(Debug)]
 struct Running {
     number: u64,
     worker: WorkerHandle,
     used: Duration,
-    /// Between the last two looks.
+    /// CPU time between the last two looks.
     recent: Duration,
     burns: bool,
     stopped: bool,
-    /// What it had used when its turn began.
+    /// CPU time that it had used when its turn began.
     turn_began: Duration,
 }
 
-/// An execution's place in the order. It ends when this is dropped.
+/// Registration of one execution. Dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct FairnessGuard {
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ impl Fairness {
     /// Starts the thread.
     ///
     /// # Errors
-    /// The system has no room for it.
+    /// [`io::Error`]: the system refuses a thread.
     pub(crate) fn start(share: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared { share: share.max(1), state: Mutex::default(), wake: Condvar::new() });
         let watched = Arc::clone(&shared);
@@ -87,7 +87,7 @@ impl Fairness {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Counts an execution that begins now.
+    /// Registers an execution that begins now.
     pub(crate) fn enter(&self, subject: &Arc<str>, worker: &Worker) -> FairnessGuard {
         let mut state = self.shared.lock();
         let number = state.next;
@@ -122,7 +122,7 @@ impl Drop for Fairness {
         self.shared.lock().ends = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has logged its panic, if that is how it ended.
+            // A panic of the thread is in the log.
             let _ = thread.join();
         }
     }
@@ -163,7 +163,7 @@ impl Shared {
 }
 
 impl State {
-    /// Whether a subject has more executions than its share while others are there.
+    /// Returns whether a subject has more executions than its share while another is present.
     fn is_contended(&self, share: usize) -> bool {
         let now = Instant::now();
         let present = self.subjects.values().filter(|subject| subject.is_present(now)).take(2).count();
@@ -185,7 +185,7 @@ impl State {
         }
     }
 
-    /// Forgets who has not been there for long.
+    /// Forgets subjects that are not present any more.
     fn forget(&mut self) {
         let now = Instant::now();
         self.subjects.retain(|_, subject| subject.is_present(now));
@@ -197,8 +197,8 @@ impl Subject {
         !self.running.is_empty() || now.duration_since(self.seen) < REMEMBERED
     }
 
-    /// Lets those that burn and have used least go on, and stops the others that burn. What waits for a tool uses nothing
-    /// and is left alone; what has been stopped still wants to burn.
+    /// Lets those burning executions go on that have used least, and stops the others that burn. One that waits for a
+    /// tool uses nothing and is left alone; a stopped one counts as burning.
     fn look(&mut self, share: usize) {
         let mut together = Duration::ZERO;
         for running in &mut self.running {
@@ -210,7 +210,7 @@ impl Subject {
             }
             running.used = used;
         }
-        // Many that burn a little are as much in the way as few that burn all the time.
+        // Many executions that burn a little take as much as few that burn all the time.
         let most = self.looked_at.elapsed() * u32::try_from(share).unwrap_or(u32::MAX);
         if together > most {
             for running in self.running.iter_mut().filter(|running| running.recent >= BURNING / 10) {

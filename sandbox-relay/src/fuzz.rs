@@ -1,29 +1,26 @@
-//! Doors for the fuzz targets: what takes bytes from strangers, without what stands around it. Only built for them.
+//! Entry points of the fuzz targets to the code that reads bytes of strangers. Built with the feature `fuzzing` alone.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::time::Duration;
 
 use bytes::Bytes;
 use relay_proto::{Limits, frame};
-use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use crate::admission::{Admission, AdmissionConfig, SessionNumber};
 use crate::auth::{AuthConfig, Grant, KeySource, Verifier};
 use crate::config::LimitSettings;
+use crate::engine::{Engine, Pools};
 use crate::fairness::Fairness;
 use crate::meter::Meter;
 use crate::outbound::outbound;
 use crate::sandbox::pool::Pool;
-use crate::session::{Reply, Session};
+use crate::session::{Reply, Session, SessionConfig, SessionContext};
 use crate::subject::Subjects;
-use crate::{App, Phase};
 
-/// Bytes of a peer, cut anywhere, come to the same.
+/// Checks that the meter counts a peer's bytes alike however they are cut.
 pub fn meter(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
     let now = Instant::now();
@@ -36,13 +33,13 @@ pub fn meter(data: &[u8]) {
     }
 }
 
-/// Source text, short enough that its nesting cannot use up the stack.
+/// Prepares source text that is too short for its nesting to use up the stack.
 pub fn source(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
         && text.len() <= 2_048
     {
         match relay_script::prepare(text) {
-            // A member of an enum, which is at least two bytes, becomes two properties with its name and its number.
+            // A member of an enum has at least two bytes, and becomes two properties with its name and its number.
             Ok(prepared) => assert!(prepared.module.len() <= 32 * text.len() + 256),
             Err(error) => assert!(!error.message.is_empty()),
         }
@@ -61,7 +58,7 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// An `Authorization` header: nobody guesses a token.
+/// Checks that no `Authorization` header of random bytes is accepted.
 pub fn token(data: &[u8]) {
     thread_local! {
         static READY: (tokio::runtime::Runtime, Verifier) = {
@@ -78,29 +75,28 @@ pub fn token(data: &[u8]) {
     });
 }
 
-/// A session: what a peer sends, and what a hostile worker says. Both come in pieces, each with its length in two bytes; the
-/// first piece of all is the worker's.
+/// Runs a session against the messages of a peer and the words of a hostile worker. Each piece of `data` follows its
+/// length in two bytes; the first is the worker's.
 pub fn session(data: &[u8]) {
     let mut pieces = pieces(data);
     let from_worker = pieces.next().unwrap_or_default();
     let runtime = runtime();
     runtime.block_on(async {
         let Ok((theirs, mut ours)) = UnixStream::pair() else { return };
-        // What does not fit into the socket is of no interest.
+        // Bytes that do not fit into the socket are left out.
         let _ = ours.set_nonblocking(true);
         let _ = ours.write(from_worker);
         let _ = ours.shutdown(std::net::Shutdown::Write);
-        let Ok(app) = app(vec![theirs]).await else { return };
-        let app = Arc::new(app);
+        let Ok(context) = context(vec![theirs]).await else { return };
         let (outbound, mut queue) = outbound();
-        let Some(subject) = app.subjects.enter(&"fuzz".into()) else { return };
+        let Some(subject) = Subjects::new(4).enter(&"fuzz".into()) else { return };
         let identity = crate::auth::Identity::for_fuzzing("fuzz", Grant::default());
-        let mut session = Session::new(Arc::clone(&app), SessionNumber(1), identity, subject, outbound);
+        let mut session = Session::new(context.clone(), SessionNumber(1), identity, subject, outbound);
         for piece in pieces {
             let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
             match session.handle(message) {
                 Ok(Some(Reply::Renewal(token))) => {
-                    let verified = app.verifier.verify_token(&token).await;
+                    let verified = context.verifier.verify_token(&token).await;
                     session.renew(verified);
                 }
                 Ok(_) => {}
@@ -112,7 +108,7 @@ pub fn session(data: &[u8]) {
             for _ in 0..8 {
                 tokio::task::yield_now().await;
                 while let Some(message) = queue.try_next() {
-                    // What we send, we would take.
+                    // The relay has to accept what it sends.
                     assert_eq!(frame::decode(frame::encode(&message)).as_ref(), Ok(&message));
                 }
             }
@@ -125,7 +121,7 @@ pub fn session(data: &[u8]) {
     runtime.shutdown_background();
 }
 
-/// Pieces of bytes, each behind its length in two bytes.
+/// Splits bytes into pieces, each behind its length in two bytes.
 fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = data.split_first_chunk::<2>()?;
@@ -136,31 +132,20 @@ fn pieces(mut data: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-async fn app(workers: Vec<UnixStream>) -> std::io::Result<App> {
-    let admission = AdmissionConfig {
+/// Makes what a session needs, with workers that are the other ends of these sockets.
+async fn context(workers: Vec<UnixStream>) -> std::io::Result<SessionContext> {
+    let admission = Admission::new(AdmissionConfig {
         running: 4,
         running_per_subject: 4,
         running_per_session: 4,
         waiting: 4,
         waiting_per_subject: 4,
-    };
-    Ok(App {
-        verifier: verifier().await,
-        admission: Admission::new(admission),
-        pool: Pool::of_sockets(workers)?,
-        jit_pool: None,
-        fairness: Fairness::start(1)?,
-        subjects: Subjects::new(4),
-        origins: Vec::new(),
-        limits: LimitSettings { defaults: Limits::defaults(), maxima: Limits::maxima() },
-        session_executions: 4,
-        source_bytes: Arc::new(Semaphore::new(1 << 20)),
-        handshake_timeout: Duration::from_secs(1),
-        heartbeat: Duration::from_secs(1),
-        idle: None,
-        phase: watch::Sender::new(Phase::Serving),
-        sessions: AtomicUsize::new(0),
-        session_ended: Notify::new(),
-        next_session: AtomicU64::new(1),
+    });
+    let pools = Pools { interpreter: Pool::of_sockets(workers)?, compiler: None };
+    let limits = LimitSettings { defaults: Limits::defaults(), maxima: Limits::maxima() };
+    Ok(SessionContext {
+        config: SessionConfig { limits, executions: 4 },
+        engine: Arc::new(Engine::new(admission, pools, Fairness::start(1)?)),
+        verifier: Arc::new(verifier().await),
     })
 }

@@ -1,4 +1,4 @@
-//! `healthcheck`: asks a relay on this machine whether it is ready, for a container's HEALTHCHECK.
+//! `healthcheck`: asks a relay on this machine whether it is ready, for a container's `HEALTHCHECK`.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -9,25 +9,27 @@ use std::time::Duration;
 use clap::Args;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use crate::config::DEFAULT_LISTEN;
 use crate::tls;
 
+/// Maximum time for connecting, for each read and for each write.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The flags of `healthcheck`.
 #[derive(Debug, Args)]
 pub struct HealthcheckArgs {
-    /// The address that the relay listens on
-    #[arg(long, env = "RELAY_LISTEN", default_value = "127.0.0.1:8080")]
+    /// Address that the relay listens on
+    #[arg(long, env = "RELAY_LISTEN", value_name = "ADDRESS", default_value_t = DEFAULT_LISTEN)]
     listen: SocketAddr,
-    /// The relay's certificate, if it speaks TLS: this one is expected
+    /// PEM file with the relay's certificate, if it speaks TLS; no other certificate is accepted
     #[arg(long, env = "RELAY_TLS_CERT_FILE", value_name = "FILE")]
     tls_cert_file: Option<PathBuf>,
 }
 
-/// Asks `/ready`.
+/// Asks the relay's `/ready`.
 ///
 /// # Errors
-/// The relay does not answer, or is not ready; the text says which.
+/// A message for people: the certificate cannot be read, the relay does not answer, or it is not ready.
 pub fn healthcheck(args: &HealthcheckArgs) -> Result<(), String> {
     let mut address = args.listen;
     match address.ip() {
@@ -63,7 +65,7 @@ fn request(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Resul
     stream.flush()?;
     let mut answer = Vec::new();
     match stream.take(4_096).read_to_end(&mut answer) {
-        // The end of a TLS connection may be missing; what came before it is whole.
+        // A TLS connection may end without its closing alert; the answer before it is whole.
         Err(error) if answer.is_empty() => Err(error),
         _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
     }

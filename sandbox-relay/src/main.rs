@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use sandbox_relay::config::ServeArgs;
+use sandbox_relay::config::{ServeArgs, Settings};
 use sandbox_relay::eval::EvalArgs;
 use sandbox_relay::healthcheck::HealthcheckArgs;
 use sandbox_relay::token::TokenArgs;
@@ -23,6 +23,8 @@ struct Cli {
 enum Command {
     /// Serve hosts over WebSocket
     Serve(Box<ServeArgs>),
+    /// Print the settings that `serve` would use with the same flags, as JSON
+    Settings(Box<ServeArgs>),
     /// Print a token made with the configured secret
     Token(Box<TokenArgs>),
     /// Run one script from standard input: {"source","input","limits":{"wall_ms","output_kb"}}
@@ -42,16 +44,17 @@ enum Command {
     InternalWorker(ProcessArgs),
 }
 
-/// The exit status when the settings are wrong or the server cannot start.
+/// Exit status when the settings are wrong or the server cannot start.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // These fork, or become small: no log, no runtime, no thread.
+    // Some of these fork: no log, no runtime, no thread before.
     match command {
         Command::InternalZygote(args) => return internal(sandbox_relay::run_zygote(args)),
         Command::InternalWorker(args) => return internal(sandbox_relay::run_worker(args)),
         Command::SelfTest => return self_test(),
+        Command::Settings(args) => return settings(&args),
         Command::Completions { shell } => return completions(shell),
         _ => {}
     }
@@ -78,20 +81,33 @@ fn main() -> ExitCode {
         Command::Healthcheck(args) => {
             healthcheck::healthcheck(&args).map_or_else(|error| fail(error, 1), |()| ExitCode::SUCCESS)
         }
-        Command::InternalZygote(_) | Command::InternalWorker(_) | Command::SelfTest | Command::Completions { .. } => {
-            ExitCode::FAILURE
-        }
+        Command::InternalZygote(_)
+        | Command::InternalWorker(_)
+        | Command::SelfTest
+        | Command::Settings(_)
+        | Command::Completions { .. } => ExitCode::FAILURE,
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what the command was asked for")]
+#[expect(clippy::print_stdout, reason = "the output of the command")]
 fn print(text: &str) -> ExitCode {
     println!("{text}");
     ExitCode::SUCCESS
 }
 
+/// Prints all settings with their values; secrets are not among them, only the files that hold them.
+fn settings(args: &ServeArgs) -> ExitCode {
+    match Settings::load(args) {
+        Ok(settings) => match serde_json::to_string_pretty(&settings) {
+            Ok(text) => print(&text),
+            Err(error) => fail(error, EXIT_USAGE),
+        },
+        Err(error) => fail(error, EXIT_USAGE),
+    }
+}
+
 fn completions(shell: Shell) -> ExitCode {
-    // The scripts would offer what is hidden, too, which only the relay itself calls.
+    // The scripts would also offer the hidden subcommands, which only the relay itself calls.
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut shown = clap::Command::new("sandbox-relay").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
@@ -100,6 +116,7 @@ fn completions(shell: Shell) -> ExitCode {
     print(String::from_utf8_lossy(&script).trim_end())
 }
 
+/// Prints each attempt of the self-test, and how many of them failed as they have to.
 fn self_test() -> ExitCode {
     let findings = match sandbox_relay::self_test() {
         Ok(findings) => findings,

@@ -1,11 +1,11 @@
-//! What a peer sends before the WebSocket library sees it: counted by frame, so that no peer makes the relay work or hold
-//! memory for nothing. Rules of the protocol itself are the library's to enforce.
+//! Meters the bytes of a peer before the WebSocket library reads them: it counts control frames and fragments, and
+//! holds a message's memory budget before the message is read. Rules of RFC 6455 itself are mostly the library's to
+//! enforce.
 
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,19 +14,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
-/// How many control frames (pings, pongs) a peer may send in each period, and how long one is.
+use crate::heard::LastHeard;
+
+/// Maximum number of control frames (pings, pongs) of a peer in each [`CONTROL_PERIOD`].
 const CONTROL_FRAMES: u32 = 200;
+/// Period in which control frames are counted.
 const CONTROL_PERIOD: Duration = Duration::from_secs(10);
-/// In how many frames one message may come.
+/// Maximum number of frames of one message.
 const MAX_FRAGMENTS: u32 = 4_096;
-/// The longest payload of a control frame.
+/// Maximum length in bytes of a control frame's payload.
 const MAX_CONTROL_BYTES: u64 = 125;
-/// How long one message may be on its way, from its first byte to its last.
+/// Maximum time between the first and the last byte of one message.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(60);
-/// Up to here, a message on its way is not counted against its subject.
+/// Messages up to this length need no budget of their subject.
 const FREE_BYTES: usize = 64 << 10;
 
-/// What a peer must not do although the protocol of WebSockets allows it.
+/// Reports a peer that sends too much or too slowly, or writes a length in a form that RFC 6455 forbids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Abuse {
     #[error("too many pings")]
@@ -39,25 +42,25 @@ pub(crate) enum Abuse {
     Length,
 }
 
-/// Follows the bytes of a peer from frame to frame.
+/// Parses the heads of a peer's frames, and counts.
 #[derive(Debug)]
 pub(crate) struct Meter {
     state: State,
     control_frames: u32,
     period_began: Instant,
     fragments: u32,
-    /// How much the message that is on its way may come to hold.
+    /// Maximum number of bytes that the incoming message will hold, as far as its heads tell.
     needs: usize,
     in_message: bool,
-    /// How many messages came to their end.
+    /// Number of messages that have arrived whole.
     ended: u64,
 }
 
 #[derive(Debug)]
 enum State {
-    /// In the head of a frame: at most two bytes, eight of an extended length, four of a mask.
+    /// Reads the head of a frame: at most two bytes, eight of an extended length, four of a mask.
     Head { bytes: [u8; 14], have: usize },
-    /// In its payload.
+    /// Skips the payload of a frame.
     Payload { left: u64, ends_message: bool },
 }
 
@@ -76,10 +79,10 @@ impl Meter {
         }
     }
 
-    /// Counts what came.
+    /// Counts bytes that have arrived, cut anywhere.
     ///
     /// # Errors
-    /// It is too much of something.
+    /// [`Abuse::ControlFrames`], [`Abuse::Fragments`] or [`Abuse::Length`].
     pub(crate) fn take(&mut self, mut bytes: &[u8], now: Instant) -> Result<(), Abuse> {
         while !bytes.is_empty() {
             match &mut self.state {
@@ -105,7 +108,7 @@ impl Meter {
         Ok(())
     }
 
-    /// How much a message that is not whole yet may come to hold; nothing where none is on its way.
+    /// Returns the maximum number of bytes that the incoming message will hold; `None`: none is on its way.
     fn needs(&self) -> Option<usize> {
         let in_frame = match &self.state {
             State::Head { have, .. } => *have > 0,
@@ -121,13 +124,13 @@ impl Meter {
             127 => (u64::from_be_bytes(std::array::from_fn(|at| head[2 + at])), 1 << 16, u64::MAX >> 1),
             short => (u64::from(short), 0, u64::MAX),
         };
-        // The library does not mind.
+        // The library takes a length in a longer form than it needs.
         if !(shortest..=longest).contains(&length) {
             return Err(Abuse::Length);
         }
         let (ends, is_control) = (first & 0x80 != 0, first & 0x08 != 0);
         if is_control {
-            // The library would read all of a longer one before it refuses it.
+            // The library would read a longer one whole before it refuses it.
             if !ends || length > MAX_CONTROL_BYTES {
                 return Err(Abuse::Length);
             }
@@ -144,7 +147,7 @@ impl Meter {
             if self.fragments > MAX_FRAGMENTS {
                 return Err(Abuse::Fragments);
             }
-            // Nobody knows how much follows the first fragment of several.
+            // The first fragment of several does not tell how much follows.
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             self.needs = if ends && self.fragments == 1 { length.min(MAX_FRAME_BYTES) } else { MAX_FRAME_BYTES };
         }
@@ -164,7 +167,7 @@ impl Meter {
     }
 }
 
-/// How long a head is that begins with these bytes, as far as they tell.
+/// Returns the length of the head that begins with these bytes, as far as they tell.
 fn head_length(head: &[u8]) -> usize {
     let Some(second) = head.get(1) else { return 2 };
     let extended = match second & 0x7f {
@@ -176,87 +179,47 @@ fn head_length(head: &[u8]) -> usize {
     2 + extended + mask
 }
 
-/// A stream whose reading is metered.
+/// Stream whose reading is metered.
 pub(crate) struct Metered<S> {
     stream: S,
     meter: Meter,
-    /// What all connections of a subject may hold of messages that are not whole yet.
+    /// Bytes of incoming messages that all connections of the subject may hold.
     budget: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
     waiting: Option<Pin<Box<dyn Future<Output = Option<OwnedSemaphorePermit>> + Send>>>,
     /// Set while a message is on its way.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// The message that `held` and `deadline` are for.
+    /// Number of the message that `held` and `deadline` are for.
     current: u64,
-    /// Nothing is counted any more: what comes is thrown away.
+    /// Whether counting has stopped: bytes are read to be discarded.
     is_over: bool,
-    heard: Arc<Heard>,
-}
-
-/// When the peer was last heard.
-#[derive(Debug)]
-pub(crate) struct Heard {
-    start: Instant,
-    at_ms: AtomicU64,
-    /// When its last message came; pings are none.
-    message_at_ms: AtomicU64,
-}
-
-impl Heard {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now(), at_ms: AtomicU64::new(0), message_at_ms: AtomicU64::new(0) })
-    }
-
-    fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// What the peer sends is not read for now, so that its silence is none.
-    fn waits(&self) {
-        self.at_ms.store(u64::MAX, Ordering::Relaxed);
-    }
-
-    /// Something came.
-    fn now(&self) {
-        self.at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
-    }
-
-    /// A message came.
-    pub(crate) fn message(&self) {
-        self.message_at_ms.store(self.elapsed_ms(), Ordering::Relaxed);
-    }
-
-    /// For how long nothing came.
-    pub(crate) fn silence(&self) -> Duration {
-        self.since(&self.at_ms)
-    }
-
-    /// For how long no message came.
-    pub(crate) fn quiet(&self) -> Duration {
-        self.since(&self.message_at_ms)
-    }
-
-    fn since(&self, at_ms: &AtomicU64) -> Duration {
-        Duration::from_millis(self.elapsed_ms().saturating_sub(at_ms.load(Ordering::Relaxed)))
-    }
+    heard: Arc<LastHeard>,
 }
 
 impl<S> Metered<S> {
     /// Meters what comes after the HTTP upgrade; `read_ahead` of it has come already.
-    pub(crate) fn new(stream: S, read_ahead: &[u8], budget: Arc<Semaphore>, heard: Arc<Heard>) -> Result<Self, Abuse> {
+    ///
+    /// # Errors
+    /// [`Abuse`] in `read_ahead`.
+    pub(crate) fn new(
+        stream: S,
+        read_ahead: &[u8],
+        budget: Arc<Semaphore>,
+        heard: Arc<LastHeard>,
+    ) -> Result<Self, Abuse> {
         let mut meter = Meter::new(Instant::now());
         meter.take(read_ahead, Instant::now())?;
         let (held, waiting, deadline, current, is_over) = (None, None, None, 0, false);
         Ok(Self { stream, meter, budget, held, waiting, deadline, current, is_over, heard })
     }
 
-    /// Counts no more and holds nothing: what still comes is only read to see the closing through.
+    /// Stops counting and frees the budget: what still comes is only read to see the closing through.
     pub(crate) fn stop(&mut self) {
         self.is_over = true;
         (self.held, self.waiting, self.deadline) = (None, None, None);
     }
 
-    /// Waits for room, and for no longer than a message may take.
+    /// Waits for the message's budget, for at most [`MESSAGE_WITHIN`].
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let needs = self.meter.needs();
         if needs.is_none() || self.current != self.meter.ended {
@@ -268,17 +231,17 @@ impl<S> Metered<S> {
         if deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::Error::other(Abuse::Slow)));
         }
-        // All of it at once: who waits holds nothing, so that somebody always gets on.
+        // All at once: a waiting peer holds nothing, so that another one always gets on.
         if needs > FREE_BYTES && self.held.is_none() {
             let waiting = self.waiting.get_or_insert_with(|| {
                 let room = Arc::clone(&self.budget).acquire_many_owned(u32::try_from(needs).unwrap_or(u32::MAX));
                 Box::pin(async move { room.await.ok() })
             });
-            self.heard.waits();
+            self.heard.suspend();
             // The budget is never closed.
             self.held = ready!(waiting.as_mut().poll(cx));
             self.waiting = None;
-            self.heard.now();
+            self.heard.bytes();
         }
         Poll::Ready(Ok(()))
     }
@@ -292,7 +255,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         ready!(self.poll_room(cx))?;
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.heard.now();
+        self.heard.bytes();
         let new = &buffer.filled()[before..];
         self.meter.take(new, Instant::now()).map_err(io::Error::other)?;
         Poll::Ready(Ok(()))

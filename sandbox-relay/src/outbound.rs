@@ -1,4 +1,4 @@
-//! What waits to be written to one host: bounded in messages and in bytes, and numbered in the order it is written.
+//! Queue of messages to one host: bounded in messages and in bytes, and numbered in the order of writing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use relay_proto::wire;
 use relay_proto::wire::message::Payload;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// How many messages wait at most.
+/// Maximum number of queued messages.
 const MESSAGES: usize = 256;
-/// How many bytes of JSON and text they hold at most.
+/// Maximum number of bytes of JSON and text that queued messages hold.
 const BYTES: usize = 16 << 20;
-/// What is smaller than this is bounded by the number of messages alone.
+/// Messages of up to this many bytes are bounded by their number alone.
 const SMALL_BYTES: usize = 1 << 10;
 
-/// The way to the host.
+/// Sending end of the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Outbound {
     queue: mpsc::Sender<Queued>,
@@ -22,7 +22,7 @@ pub(crate) struct Outbound {
     numbers: Arc<Numbers>,
 }
 
-/// What is on its way, for whoever writes it.
+/// Receiving end of the queue, which also numbers the messages.
 #[derive(Debug)]
 pub(crate) struct OutboundQueue {
     queue: mpsc::Receiver<Queued>,
@@ -56,7 +56,7 @@ impl Room {
     }
 }
 
-/// A queue to one host.
+/// Makes a queue to one host.
 pub(crate) fn outbound() -> (Outbound, OutboundQueue) {
     let (sender, receiver) = mpsc::channel(MESSAGES);
     let numbers = Arc::new(Numbers::default());
@@ -65,7 +65,7 @@ pub(crate) fn outbound() -> (Outbound, OutboundQueue) {
 }
 
 impl Outbound {
-    /// Waits for room for a message with `weight` bytes of JSON or text; nothing when the host is gone.
+    /// Waits for room for a message with `weight` bytes of JSON or text; `None`: the host is gone. Cancel safe.
     pub(crate) fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send + use<> {
         let Self { queue, bytes, .. } = self.clone();
         async move {
@@ -80,31 +80,31 @@ impl Outbound {
         }
     }
 
-    /// Whether messages carry sequence numbers: they do for a peer that said hello.
+    /// Sets whether messages carry sequence numbers: only those to a peer that said hello do.
     pub(crate) fn number_messages(&self, on: bool) {
         self.numbers.on.store(on, Ordering::Relaxed);
     }
 
-    /// Notes the last message that came, to be acknowledged with the next that goes.
+    /// Notes the number of the last message that came, which the next message out acknowledges.
     pub(crate) fn acknowledge(&self, received: u64) {
         self.numbers.received.store(received, Ordering::Relaxed);
     }
 }
 
 impl OutboundQueue {
-    /// The next message, when there is one; nothing when nobody can send any more.
+    /// Waits for the next message; `None`: all senders are gone. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<wire::Message> {
         let queued = self.queue.recv().await?;
         Some(self.number(queued.payload))
     }
 
-    /// The next message, if there is one now.
+    /// Takes the next message; `None`: none is queued.
     pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
         let queued = self.queue.try_recv().ok()?;
         Some(self.number(queued.payload))
     }
 
-    /// A message that goes now, after everything that was taken out before.
+    /// Numbers a payload that goes out behind every message taken so far.
     pub(crate) fn number(&mut self, payload: Payload) -> wire::Message {
         let mut message = wire::Message::from(payload);
         if self.numbers.on.load(Ordering::Relaxed) {

@@ -1,13 +1,12 @@
 //! Accepts connections and speaks HTTP until a WebSocket begins.
 //!
-//! Each connection lives on one of a few single-threaded runtimes, with its session and its executions: a tool call
-//! crosses no thread on its way through the relay.
+//! Each connection lives on one of a few single-threaded runtimes (shards), with its session and its executions: a tool
+//! call crosses no thread on its way through the relay.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -27,33 +26,59 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use crate::App;
-use crate::Phase;
-use crate::admission::SessionNumber;
 use crate::auth::{Identity, Unauthenticated};
-use crate::connection::{self, Connection};
-use crate::meter::{Heard, Metered};
+use crate::connection::{self, Connection, ConnectionConfig};
+use crate::heard::LastHeard;
+use crate::lifecycle::{Lifecycle, Phase};
+use crate::meter::Metered;
 use crate::outbound::outbound;
-use crate::session::Session;
-use crate::subject::SubjectPermit;
+use crate::places::{Place, Places};
+use crate::session::{Session, SessionContext};
+use crate::subject::{SubjectPermit, Subjects};
 
-/// How many accepted connections wait for one thread.
+/// Maximum number of accepted connections that wait for one thread.
 const HANDED_OVER: usize = 64;
-/// The most bytes of a request's head.
+/// Maximum length in bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// The pause after the system had no descriptor or memory for a connection.
+/// Pause after the system had no descriptor or memory for a connection.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// The routes. `/ws` is the only one that asks for a token.
-fn routes(app: Arc<App>) -> Router {
-    Router::new().route("/ws", get(websocket)).route("/health", get(health)).route("/ready", get(ready)).with_state(app)
+/// Configuration of the listener and of HTTP.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpConfig {
+    /// Number of threads that serve connections.
+    pub(crate) threads: usize,
+    /// Number of connections at once.
+    pub(crate) connections: usize,
+    /// Number of connections of one address at once.
+    pub(crate) connections_of_address: usize,
+    /// Web origins that may connect.
+    pub(crate) allowed_origins: Vec<String>,
+    /// Maximum time for a TLS handshake, and again for a request's head.
+    pub(crate) handshake_timeout: Duration,
 }
 
-async fn health(State(app): State<Arc<App>>) -> Json<serde_json::Value> {
-    let (executions, queued) = app.admission.load();
+/// Configuration and handles that all connections of a server use.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) http: HttpConfig,
+    pub(crate) connection: ConnectionConfig,
+    pub(crate) sessions: SessionContext,
+    pub(crate) subjects: Subjects,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+}
+
+/// Returns the routes. `/ws` is the only one that asks for a token.
+fn routes(server: Arc<Server>) -> Router {
+    let router = Router::new().route("/ws", get(websocket)).route("/health", get(health)).route("/ready", get(ready));
+    router.with_state(server)
+}
+
+async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
+    let (executions, queued) = server.sessions.engine.load();
     Json(json!({
         "ok": true,
-        "connected": app.sessions.load(Ordering::Relaxed),
+        "connected": server.lifecycle.sessions(),
         "encoding": "protobuf",
         "executions": executions,
         "queued": queued,
@@ -61,26 +86,25 @@ async fn health(State(app): State<Arc<App>>) -> Json<serde_json::Value> {
     }))
 }
 
-async fn ready(State(app): State<Arc<App>>) -> Response {
-    let draining = *app.phase.borrow() != Phase::Serving;
-    let reason = match (draining, app.pool.is_ready()) {
-        (true, _) => "draining",
-        (false, false) => "no worker is ready",
-        (false, true) => return Json(json!({ "ready": true })).into_response(),
+async fn ready(State(server): State<Arc<Server>>) -> Response {
+    let reason = match (server.lifecycle.is_serving(), server.sessions.engine.is_ready()) {
+        (false, _) => "draining",
+        (true, false) => "no worker is ready",
+        (true, true) => return Json(json!({ "ready": true })).into_response(),
     };
     (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ready": false, "reason": reason }))).into_response()
 }
 
-async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Response {
+async fn websocket(State(server): State<Arc<Server>>, mut request: Request) -> Response {
     let headers = request.headers();
     if let Some(origin) = headers.get(header::ORIGIN)
-        && !app.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+        && !server.http.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     {
-        // A page in somebody's browser, which that page's author controls.
+        // A browser sends it: the author of some page controls what it asks.
         return (StatusCode::FORBIDDEN, "this origin is not allowed\n").into_response();
     }
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let identity = match app.verifier.verify(authorization).await {
+    let identity = match server.sessions.verifier.verify(authorization).await {
         Ok(identity) => identity,
         Err(error) => {
             return unauthorized(&error);
@@ -90,14 +114,14 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
         let upgrade = [(header::UPGRADE, "websocket"), (header::SEC_WEBSOCKET_VERSION, "13")];
         return (StatusCode::UPGRADE_REQUIRED, upgrade, "this address speaks WebSocket, version 13\n").into_response();
     };
-    if *app.phase.borrow() != Phase::Serving {
+    if !server.lifecycle.is_serving() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the relay is shutting down\n").into_response();
     }
-    let Some(subject) = app.subjects.enter(&identity.subject) else {
+    let Some(subject) = server.subjects.enter(&identity.subject) else {
         tracing::info!(subject = &*identity.subject, "429");
         return (StatusCode::TOO_MANY_REQUESTS, "this subject has too many connections\n").into_response();
     };
-    if let Err(error) = app.verifier.use_up(&identity) {
+    if let Err(error) = server.sessions.verifier.use_up(&identity) {
         return unauthorized(&error);
     }
     let accept = derive_accept_key(key.as_bytes());
@@ -105,7 +129,7 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<Counted>>() else { return };
-        serve_websocket(app, identity, subject, parts.io.into_inner(), parts.read_buf.to_vec()).await;
+        serve_websocket(&server, identity, subject, parts.io.into_inner(), parts.read_buf.to_vec()).await;
     });
     let switch = [
         (header::CONNECTION, "upgrade".to_owned()),
@@ -115,8 +139,8 @@ async fn websocket(State(app): State<Arc<App>>, mut request: Request) -> Respons
     (StatusCode::SWITCHING_PROTOCOLS, switch, Body::empty()).into_response()
 }
 
-/// The one answer to every token that is not taken. Why goes to the log, with control characters escaped: parts of it may be
-/// the client's words.
+/// Answers every token that is not accepted alike. The reason goes to the log, with control characters escaped: parts
+/// of it may be the client's.
 fn unauthorized(error: &Unauthenticated) -> Response {
     let mut reason = error.to_string();
     reason.truncate(reason.floor_char_boundary(200));
@@ -125,7 +149,7 @@ fn unauthorized(error: &Unauthenticated) -> Response {
     (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response()
 }
 
-/// The key of a well-formed upgrade request.
+/// Returns the key of a WebSocket upgrade, version 13; `None`: the request is none.
 fn websocket_key(headers: &HeaderMap) -> Option<String> {
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let names_token = |name, token: &str| {
@@ -135,49 +159,41 @@ fn websocket_key(headers: &HeaderMap) -> Option<String> {
         && names_token(header::UPGRADE, "websocket")
         && value(header::SEC_WEBSOCKET_VERSION) == Some("13");
     let key = value(header::SEC_WEBSOCKET_KEY)?;
-    // Sixteen bytes in base64.
+    // The key is 16 bytes in base64.
     (is_upgrade && key.len() == 24).then(|| key.to_owned())
 }
 
 async fn serve_websocket(
-    app: Arc<App>,
+    server: &Server,
     identity: Identity,
     subject: SubjectPermit,
     socket: Counted,
     read_ahead: Vec<u8>,
 ) {
-    let number = SessionNumber(app.next_session.fetch_add(1, Ordering::Relaxed));
-    app.sessions.fetch_add(1, Ordering::Relaxed);
-    let _guard = SessionGuard(Arc::clone(&app));
+    let guard = server.lifecycle.begin_session();
+    let number = guard.number;
     tracing::info!(session = number.0, subject = &*identity.subject, "connected");
     let config = Some(connection::websocket_config());
-    let heard = Heard::new();
+    let heard = LastHeard::new();
     let budget = Arc::clone(&subject.budgets.incoming);
     let Ok(socket) = Metered::new(socket, &read_ahead, budget, Arc::clone(&heard)) else { return };
     let socket = WebSocketStream::from_partially_read(socket, read_ahead, Role::Server, config).await;
     let (outbound, queue) = outbound();
-    let session = Session::new(Arc::clone(&app), number, identity, subject, outbound.clone());
-    connection::serve(socket, Connection { app, session, outbound, queue, heard }).await;
+    let session = Session::new(server.sessions.clone(), number, identity, subject, outbound.clone());
+    let (config, phase) = (server.connection, server.lifecycle.phase());
+    let verifier = Arc::clone(&server.sessions.verifier);
+    connection::serve(socket, Connection { config, verifier, phase, session, outbound, queue, heard }).await;
     tracing::info!(session = number.0, "disconnected");
 }
 
-struct SessionGuard(Arc<App>);
-
-impl Drop for SessionGuard {
-    fn drop(&mut self) {
-        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
-        self.0.session_ended.notify_waiters();
-    }
-}
-
-/// A connection that counts as one until it is closed.
+/// Connection that keeps its place and counts for its shard until it is closed.
 struct Counted {
     stream: Stream,
     _place: Place,
     _load: LoadGuard,
 }
 
-/// TCP, or TLS over it.
+/// TCP, or TLS over TCP.
 type Stream = Box<dyn Duplex>;
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -185,7 +201,7 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 mod counted {
-    //! Reading and writing of [`super::Counted`] is that of its stream.
+    //! Reads and writes [`super::Counted`] as its stream.
 
     use std::io;
     use std::pin::Pin;
@@ -216,23 +232,24 @@ mod counted {
     }
 }
 
-/// One thread that serves connections.
+/// One thread that serves connections, and their number.
 struct Shard {
     connections: mpsc::Sender<(std::net::TcpStream, Place)>,
     load: Arc<AtomicUsize>,
 }
 
 impl Shard {
-    fn start(number: usize, app: Arc<App>, tls: Option<TlsAcceptor>) -> io::Result<Self> {
+    /// Starts the thread.
+    fn start(number: usize, server: Arc<Server>, tls: Option<TlsAcceptor>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (connections, mut handed_over) = mpsc::channel(HANDED_OVER);
         let load = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&load);
         let serve = async move {
-            let routes = routes(Arc::clone(&app));
+            let routes = routes(Arc::clone(&server));
             while let Some((stream, place)) = handed_over.recv().await {
                 let (routes, tls, counted) = (routes.clone(), tls.clone(), Arc::clone(&counted));
-                let handshake = app.handshake_timeout;
+                let handshake = server.http.handshake_timeout;
                 tokio::spawn(async move {
                     // It counts until it is closed, as a WebSocket too.
                     let load = LoadGuard(counted);
@@ -241,16 +258,16 @@ impl Shard {
                     }
                 });
             }
-            // Nothing more comes, but what runs goes on until the process ends.
+            // No connection comes any more, but those that are there go on until the process ends.
             std::future::pending::<()>().await;
         };
-        // The thread ends with the process: its connections were closed before.
+        // The thread ends with the process, after its connections were closed.
         std::thread::Builder::new().name(format!("connections-{number}")).spawn(move || runtime.block_on(serve))?;
         Ok(Self { connections, load })
     }
 }
 
-/// The connection, with TLS if it is asked for. Nothing where a client does not get through its handshake in time.
+/// Does the TLS handshake, if there is TLS. `None`: it failed, or took longer than `within`.
 async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
     let stream = TcpStream::from_std(stream).ok()?;
     let Some(tls) = tls else { return Some(Box::new(stream)) };
@@ -258,6 +275,7 @@ async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: 
     Some(Box::new(handshake.ok()?.ok()?))
 }
 
+/// Counts a connection for its shard until it is dropped.
 struct LoadGuard(Arc<AtomicUsize>);
 
 impl Drop for LoadGuard {
@@ -266,88 +284,32 @@ impl Drop for LoadGuard {
     }
 }
 
+/// Serves HTTP/1.1 until the upgrade, for at most three times the handshake's time.
 async fn serve_http(socket: Counted, routes: Router, handshake: Duration) {
     let service = TowerToHyperService::new(routes);
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(handshake).max_buf_size(MAX_HEAD_BYTES).max_headers(64);
     // A client that breaks HTTP has been answered as far as it can be.
     let served = http.serve_connection(TokioIo::new(socket), service).with_upgrades();
-    // Until the upgrade, or for ever: nobody keeps a place by asking for `/health` again and again, or by not reading.
+    // No client keeps its place by asking for `/health` again and again, or by not reading.
     let _ = tokio::time::timeout(handshake * 3, served).await;
 }
 
-/// How connections are accepted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AcceptLimits {
-    /// Threads that serve them.
-    pub(crate) threads: usize,
-    /// Connections at once.
-    pub(crate) connections: usize,
-    /// Of one address.
-    pub(crate) of_address: usize,
-}
-
-/// The places that there are for connections.
-struct Places {
-    limits: AcceptLimits,
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-/// A connection's place, which is free again when this is dropped.
-struct Place {
-    address: IpAddr,
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-impl Places {
-    fn new(limits: AcceptLimits) -> Self {
-        Self { limits, taken: Arc::default() }
-    }
-
-    fn enter(&self, address: IpAddr) -> Option<Place> {
-        let address = network(address);
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_address = taken.get(&address).copied().unwrap_or(0);
-        if of_address >= self.limits.of_address || taken.values().sum::<usize>() >= self.limits.connections {
-            return None;
-        }
-        taken.insert(address, of_address + 1);
-        Some(Place { address, taken: Arc::clone(&self.taken) })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(of_address) = taken.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                taken.remove(&self.address);
-            }
-        }
-    }
-}
-
-/// What counts as one address: with IPv6, everybody has 2^64 of them.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
-        v4 => v4,
-    }
-}
-
-/// Accepts connections until the relay shuts down, and gives each to the thread that has fewest.
+/// Accepts connections until the relay shuts down, and gives each to the shard with the fewest.
+///
+/// # Errors
+/// [`io::Error`]: the system refuses a thread.
 pub(crate) async fn accept(
-    app: Arc<App>,
+    server: Arc<Server>,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
-    limits: AcceptLimits,
 ) -> io::Result<()> {
     let tls = tls.map(TlsAcceptor::from);
-    let shards = (0..limits.threads).map(|number| Shard::start(number, Arc::clone(&app), tls.clone()));
+    let http = &server.http;
+    let shards = (0..http.threads).map(|number| Shard::start(number, Arc::clone(&server), tls.clone()));
     let shards = shards.collect::<io::Result<Vec<_>>>()?;
-    let places = Places::new(limits);
-    let mut phase = app.phase.subscribe();
+    let places = Places::new(http.connections, http.connections_of_address);
+    let mut phase = server.lifecycle.phase();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -361,10 +323,10 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        // Over the limit, a connection is closed at once: whoever waits in the system's own queue learns nothing.
-        let Some(place) = places.enter(peer.ip()) else { continue };
+        // Without a place a connection is closed at once: waiting in the system's queue would tell its client nothing.
+        let Some(place) = places.take(peer.ip()) else { continue };
         let Some(shard) = shards.iter().min_by_key(|shard| shard.load.load(Ordering::Relaxed)) else { continue };
-        // Small frames have to leave at once.
+        // Small frames have to leave without delay.
         if stream.set_nodelay(true).is_err() {
             continue;
         }
@@ -377,7 +339,10 @@ pub(crate) async fn accept(
     }
 }
 
-/// Opens the listening socket.
+/// Opens the listening socket and returns it with its address.
+///
+/// # Errors
+/// [`io::Error`]: the address cannot be listened on.
 pub(crate) async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;

@@ -1,14 +1,16 @@
-//! The small key-value store of a session: the relay keeps it, and a worker works on a copy.
+//! Small key-value store of a session. The relay keeps it; a worker works on a copy.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-/// How much a store holds: keys, bytes of keys and values together, and bytes of one key.
+/// Maximum number of keys of a store.
 pub(crate) const MAX_KEYS: usize = 1_000;
+/// Maximum number of bytes of all keys and values.
 pub(crate) const MAX_BYTES: usize = 256 << 10;
+/// Maximum length of a key in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = 256;
-/// How often one execution may write to it.
+/// Maximum number of writes of one execution.
 pub(crate) const MAX_WRITES: u64 = 10_000;
 
 /// JSON values by key, within the limits.
@@ -19,8 +21,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Puts a value in the place of the one that was there; no value takes it out. Gives whether there was room: if not,
-    /// everything is as before.
+    /// Inserts or replaces a value, or removes the key with `None`. Returns `false` if that would exceed a limit;
+    /// nothing has changed then.
     #[must_use]
     pub(crate) fn put(&mut self, key: String, json: Option<Bytes>) -> bool {
         let before = self.values.get(&key).map(Bytes::len);
@@ -35,16 +37,17 @@ impl Store {
             return false;
         }
         self.bytes = bytes;
-        // What came in a larger frame does not keep the frame.
+        // A copy, so that the value does not keep the larger frame that it came in.
         self.values.insert(key, Bytes::copy_from_slice(&json));
         true
     }
 
+    /// Returns the value of a key; `None`: there is none.
     pub(crate) fn get(&self, key: &str) -> Option<&Bytes> {
         self.values.get(key)
     }
 
-    /// In the order of the keys.
+    /// Iterates over keys and values, in the order of the keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Bytes)> {
         self.values.iter()
     }

@@ -1,16 +1,16 @@
-//! What all connections of one subject share: how many there may be, and how much they may make the relay hold.
+//! Limits that all connections of one subject share: their number, and the memory that they make the relay hold.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
-/// How many bytes of source and input the executions of one subject may hold, running or waiting.
+/// Maximum number of bytes of source and input that the executions of one subject hold, running or waiting.
 const SOURCE_BYTES: usize = 64 << 20;
-/// How many bytes of messages that are not whole yet its connections may hold.
+/// Maximum number of bytes of incoming messages that the connections of one subject hold.
 const INCOMING_BYTES: usize = 64 << 20;
 
-/// All subjects that are connected.
+/// Connected subjects.
 #[derive(Debug)]
 pub(crate) struct Subjects {
     most: usize,
@@ -23,14 +23,14 @@ struct Entry {
     shared: Budgets,
 }
 
-/// What the connections of a subject may hold together.
+/// Byte budgets that the connections of a subject share.
 #[derive(Debug, Clone)]
 pub(crate) struct Budgets {
     pub(crate) sources: Arc<Semaphore>,
     pub(crate) incoming: Arc<Semaphore>,
 }
 
-/// Proof that a subject may have this connection. It counts until this is dropped.
+/// Proof that a subject may have this connection, which counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct SubjectPermit {
     name: Arc<str>,
@@ -39,12 +39,12 @@ pub(crate) struct SubjectPermit {
 }
 
 impl Subjects {
-    /// Subjects with at most so many connections each.
+    /// Allows each subject this many connections.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, connected: Arc::default() }
     }
 
-    /// Counts a connection; gives nothing where there are enough.
+    /// Counts a connection; `None`: the subject has as many as it may.
     pub(crate) fn enter(&self, name: &Arc<str>) -> Option<SubjectPermit> {
         let mut connected = self.connected.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = connected.entry(Arc::clone(name)).or_insert_with(|| Entry {

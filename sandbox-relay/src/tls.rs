@@ -1,5 +1,5 @@
-//! TLS, where it is asked for: the certificate that the relay shows, read again when its files change, and the trust that it
-//! has in others.
+//! TLS: the certificate that the relay shows, which is read again when its files change, and whom the relay trusts as a
+//! client.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,28 +13,28 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
-/// How often the files are looked at.
+/// Interval between two looks at the files.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The files with the certificate and its key.
+/// Files with the certificate and its key.
 #[derive(Debug, Clone)]
 pub(crate) struct CertificateFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
-/// A certificate or its key cannot be used.
+/// Reports a certificate, a key or authorities that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is missing or holds no PEM of the right kind.
+    /// A file is missing or holds no PEM of its kind.
     #[error("{path} cannot be used: {reason}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Message for people.
         reason: String,
     },
-    /// The certificate and the key do not fit together, or not to TLS.
+    /// The certificate and the key do not fit each other, or cannot serve TLS.
     #[error("the certificate cannot be used: {0}")]
     Certificate(#[from] rustls::Error),
     /// The authorities are no certificates in PEM.
@@ -42,7 +42,10 @@ pub enum TlsError {
     Authorities(String),
 }
 
-/// How the relay trusts a server that it calls: by these authorities, in PEM, or by those of the web.
+/// Makes the configuration of a client that trusts these authorities, in PEM; `None`: those of the web.
+///
+/// # Errors
+/// [`TlsError::Authorities`], [`TlsError::Certificate`]: the authorities cannot be used.
 pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, TlsError> {
     let mut roots = RootCertStore::empty();
     match authorities {
@@ -61,7 +64,10 @@ pub(crate) fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, 
     Ok(config.with_safe_default_protocol_versions()?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// A client that talks to whoever shows the certificate in this file, whatever its name and its issuer, and to nobody else.
+/// Makes the configuration of a client that trusts the certificate in this file alone, whatever its name and issuer.
+///
+/// # Errors
+/// [`TlsError::File`]: the file is missing or holds no certificate.
 pub(crate) fn only_this_certificate(file: &Path) -> Result<ClientConfig, TlsError> {
     let wrong = |error: rustls::pki_types::pem::Error| TlsError::File { path: file.into(), reason: error.to_string() };
     let expected = CertificateDer::from_pem_file(file).map_err(wrong)?;
@@ -71,7 +77,7 @@ pub(crate) fn only_this_certificate(file: &Path) -> Result<ClientConfig, TlsErro
     Ok(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Takes one certificate, byte by byte; that the other side has its key is checked as usual.
+/// Accepts one certificate, compared byte by byte. The handshake proves as usual that the server has its key.
 #[derive(Debug)]
 struct OnlyThis {
     expected: CertificateDer<'static>,
@@ -116,7 +122,7 @@ impl ServerCertVerifier for OnlyThis {
     }
 }
 
-/// The certificate that is shown now.
+/// Certificate that the relay shows; a newer one may replace it.
 #[derive(Debug)]
 pub(crate) struct Certificate {
     files: CertificateFiles,
@@ -127,16 +133,16 @@ impl Certificate {
     /// Reads the files.
     ///
     /// # Errors
-    /// They are missing, or do not fit together.
+    /// [`TlsError::File`], [`TlsError::Certificate`]: a file is missing, or they do not fit each other.
     pub(crate) fn read(files: CertificateFiles) -> Result<Arc<Self>, TlsError> {
         let current = RwLock::new(Arc::new(certified_key(&files)?));
         Ok(Arc::new(Self { files, current }))
     }
 
-    /// What serves connections with it.
+    /// Makes the configuration that serves connections with the certificate.
     ///
     /// # Errors
-    /// The library offers no version of TLS.
+    /// [`TlsError::Certificate`]: the library offers no version of TLS.
     pub(crate) fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, TlsError> {
         let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
         let config = config.with_safe_default_protocol_versions()?.with_no_client_auth();
@@ -145,7 +151,8 @@ impl Certificate {
         Ok(Arc::new(config))
     }
 
-    /// Reads the files again whenever they change. What cannot be used is logged, and the old certificate stays.
+    /// Reads the files again whenever they change. A certificate that cannot be used is logged, and the old one stays.
+    /// Never completes.
     pub(crate) async fn keep_fresh(self: Arc<Self>) {
         let mut known = self.changed();
         loop {
@@ -160,7 +167,7 @@ impl Certificate {
                     known = now;
                     tracing::info!("the certificate was read again");
                 }
-                // One of two files may be newer than the other for a moment: it is tried again.
+                // One file may be newer than the other for a moment: the next look tries again.
                 Err(error) => {
                     tracing::error!(%error, "the certificate has changed and cannot be used; the old one stays")
                 }

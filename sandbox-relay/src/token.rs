@@ -1,4 +1,4 @@
-//! `token`: makes a token with the configured secret.
+//! `token`: makes a token with the secret of the settings.
 
 use std::time::Duration;
 
@@ -6,30 +6,33 @@ use clap::Args;
 use relay_proto::{LimitName, LimitOverrides};
 
 use crate::auth::{self, KeyError, TokenRequest};
-use crate::config::{ConfigError, KeyArgs, Settings};
+use crate::config::{ConfigArgs, ConfigError, Given, KeySettings};
 
 /// The flags of `token`.
 #[derive(Debug, Args)]
 pub struct TokenArgs {
     #[command(flatten)]
-    keys: KeyArgs,
-    /// Who the token is for
+    config: ConfigArgs,
+    #[command(flatten)]
+    keys: Given<KeySettings>,
+    /// Subject of the token: who it is for
     #[arg(long)]
     subject: String,
-    /// How long it is good, such as 30s, 15m or 1h
+    /// Lifetime, such as 30s, 15m or 1h
     #[arg(long, default_value = "1h", value_parser = humantime::parse_duration)]
     ttl: Duration,
-    /// A pattern of tools that exist for it, such as 'github.*'; may be repeated; without one, all do
+    /// Pattern of tools that the token allows, such as 'github.*'; may be repeated; without one, all
     #[arg(long, value_name = "PATTERN")]
     tools: Vec<String>,
-    /// A limit in place of its default, such as wall_ms=5000; may be repeated
+    /// Limit in place of its default, such as wall_ms=5000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
-    /// Let its code be compiled to machine code, where the relay allows it too
+    /// Let V8 compile its code to machine code, if the relay allows it too
     #[arg(long)]
     jit: bool,
 }
 
+/// Parses `NAME=VALUE`.
 fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
     let (name, value) = text.split_once('=').ok_or("a limit is given as NAME=VALUE, such as wall_ms=5000")?;
     let name = name.parse().map_err(|error: relay_proto::limit::UnknownLimit| error.to_string())?;
@@ -37,10 +40,10 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
     Ok((name, value))
 }
 
-/// No token could be made.
+/// Reports why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// A setting is wrong.
+    /// A setting cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The secret is missing or too weak.
@@ -51,13 +54,14 @@ pub enum TokenError {
 /// Makes the token.
 ///
 /// # Errors
-/// There is no secret, or it is too short.
+/// - [`TokenError::Config`]: a setting cannot be used, or there is no key
+/// - [`TokenError::Key`]: the key is no secret, or too short
 pub fn token(args: TokenArgs) -> Result<String, TokenError> {
-    let settings = Settings::load(args.keys.config.as_ref(), &args.keys)?;
+    let keys = KeySettings::load(&args.config, &args.keys)?;
     let mut limits = LimitOverrides::default();
     for (name, value) in args.limits {
         limits.set(name, value);
     }
     let request = TokenRequest { subject: args.subject, ttl: args.ttl, tools: args.tools, limits, jit: args.jit };
-    Ok(auth::make_token(&settings.auth()?, request)?)
+    Ok(auth::make_token(&keys.auth()?, request)?)
 }

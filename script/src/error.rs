@@ -1,20 +1,20 @@
-//! Why a text is no program, and where.
+//! Reports why a text is no program, and where.
 
-/// The source does not parse, or is of no form that runs.
+/// Reports a source that does not parse, or has no form that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What is wrong, in one sentence.
+    /// Message, one sentence.
     pub message: String,
-    /// From 1, in the author's text; 0 where there is none.
+    /// Line in the author's text, counted from 1; 0 is unknown.
     pub line: u32,
-    /// From 1, in UTF-16 code units, as JavaScript counts; 0 where there is none.
+    /// Column, counted from 1 in UTF-16 code units as JavaScript does; 0 is unknown.
     pub column: u32,
-    /// What to do instead; may be empty.
+    /// Advice; may be empty.
     pub hint: &'static str,
 }
 
 impl SyntaxError {
-    /// An error at a byte offset of a text.
+    /// Makes an error at a byte offset of a text.
     pub(crate) fn at(text: &str, offset: usize, message: String, hint: &'static str) -> Self {
         let before = text.get(..offset.min(text.len())).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -26,7 +26,7 @@ impl SyntaxError {
         }
     }
 
-    /// The same error in a text that has so many more lines before it.
+    /// Moves the error down by a number of lines.
     pub(crate) fn moved(mut self, lines: u32) -> Self {
         if self.line > 0 {
             self.line += lines;

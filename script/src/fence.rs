@@ -1,15 +1,15 @@
-//! The code inside Markdown: which fence holds it, where it begins, and what it is marked as.
+//! Finds the code inside Markdown: its fence, its first line, and the language that it is marked as.
 
-/// What the author says the language is.
+/// Language that the code is marked as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marked {
-    /// Nothing, or JavaScript: TypeScript that says it is JavaScript is taken too.
+    /// None, or JavaScript. TypeScript that is marked so is accepted, too.
     JavaScript,
-    /// TypeScript, so that what both languages can read is read as TypeScript: `f<T>(x)`.
+    /// TypeScript. Code that both languages can read, such as `f<T>(x)`, is read as TypeScript.
     TypeScript,
 }
 
-/// Code, and how many lines of the author's text stand before it.
+/// Code, and the number of lines of the author's text before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'a> {
     pub(crate) text: &'a str,
@@ -19,15 +19,15 @@ pub(crate) struct Code<'a> {
 
 /// How a text begins.
 pub(crate) enum Fence<'a> {
-    /// With something else than a fence.
+    /// Without a fence.
     None,
-    /// With a fence; this is the first one with JavaScript or TypeScript in it.
+    /// With a fence; holds the first fence of JavaScript or TypeScript.
     Code(Code<'a>),
-    /// With a fence, but none is of a language that runs here.
+    /// With a fence; all fences are of other languages.
     OtherLanguage { line: u32 },
 }
 
-/// Looks for fences in a text whose first line that is not blank opens one. As JavaScript it would begin with an empty
+/// Finds the fence of a text whose first line that is not blank opens one. As JavaScript it would begin with an empty
 /// template that is called, which no program does.
 pub(crate) fn fenced(source: &str) -> Fence<'_> {
     let Some((line, first)) = (0_u32..).zip(source.lines()).find(|(_, line)| !line.trim().is_empty()) else {
@@ -42,7 +42,8 @@ pub(crate) fn fenced(source: &str) -> Fence<'_> {
     }
 }
 
-/// The content of the first fence of JavaScript or TypeScript, or of the first without a language if there is none.
+/// Returns the content of the first fence of JavaScript or TypeScript, else of the first fence without a language;
+/// `None`: there is neither.
 pub(crate) fn first_fence(source: &str) -> Option<Code<'_>> {
     let mut unmarked = None;
     let mut open: Option<(&str, &str, usize, u32)> = None;
@@ -62,13 +63,13 @@ pub(crate) fn first_fence(source: &str) -> Option<Code<'_>> {
         }
         offset = end;
     }
-    // A fence that nobody closed runs to the end, as in Markdown.
+    // A fence that is not closed runs to the end, as in Markdown.
     let last =
         open.and_then(|(_, language, start, first_line)| pick(&source[start..], language, first_line, &mut unmarked));
     last.or(unmarked)
 }
 
-/// The code before a fence that only closes: its opening was lost.
+/// Returns the code before a closing fence whose opening was lost; `None`: there is none.
 pub(crate) fn before_closing_fence(source: &str) -> Option<&str> {
     let text = source.trim_end();
     let start = text.rfind('\n')? + 1;
@@ -93,7 +94,7 @@ fn pick<'a>(text: &'a str, language: &str, first_line: u32, unmarked: &mut Optio
     None
 }
 
-/// The marker and the language of a line that opens a fence.
+/// Returns the marker and the language of a line that opens a fence; `None`: it opens none.
 fn opening(line: &str) -> Option<(&str, &str)> {
     let indented = line.trim_end().trim_start_matches(' ');
     if line.len() - line.trim_start_matches(' ').len() > 3 {

@@ -1,16 +1,23 @@
-//! JSON as V8 writes it: what `JSON.stringify(JSON.parse(text))` gives, without V8.
+//! Writes JSON as V8 does, without V8: the result of `JSON.stringify(JSON.parse(text))`.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// How deeply a value may nest; the relay's worker has the same limit.
+/// Maximum nesting of a value; the relay's worker has the same limit.
 pub const MAX_DEPTH: usize = 100;
 
-/// The bytes that V8 gives for `JSON.stringify(JSON.parse(json))`, with U+FFFD for lone surrogates, as in all that
-/// leaves a worker.
+/// Returns the bytes of V8's `JSON.stringify(JSON.parse(json))`, with U+FFFD for lone surrogates, as in all values that
+/// leave a worker.
 ///
-/// `None` where the bytes are no JSON, or nest more than [`MAX_DEPTH`] levels: the worker answers the latter with
+/// `None`: the bytes are no JSON, or nest more than [`MAX_DEPTH`] levels, to which the worker answers
 /// `NOT_SERIALIZABLE`.
+///
+/// ```
+/// use relay_script::json::normalize;
+///
+/// assert_eq!(normalize(br#" {"b": 1.0, "1": 2e0} "#).as_deref(), Some(&br#"{"1":2,"b":1}"#[..]));
+/// assert_eq!(normalize(b"{]"), None);
+/// ```
 #[must_use]
 pub fn normalize(json: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(json).ok()?;
@@ -34,12 +41,12 @@ pub fn normalize(json: &[u8]) -> Option<Vec<u8>> {
     Some(writer.written)
 }
 
-/// A number as JavaScript prints it, `NaN` and `Infinity` included.
+/// Returns a number as JavaScript prints it, `NaN` and `Infinity` included.
 pub(crate) fn number_text(number: f64) -> String {
     ryu_js::Buffer::new().format(number).to_owned()
 }
 
-/// Appends a number; what JSON has no number for is `null`.
+/// Appends a number; `NaN` and `Infinity` are `null`.
 pub(crate) fn push_number(json: &mut String, number: f64) {
     if number.is_finite() {
         json.push_str(ryu_js::Buffer::new().format_finite(number));
@@ -60,7 +67,7 @@ pub(crate) fn push_string(json: &mut String, string: &str) {
     json.push('"');
 }
 
-/// How JSON writes a character that may not stand for itself.
+/// Returns the escape of a character; `None`: it stands for itself.
 fn escape(c: char) -> Option<String> {
     Some(match c {
         '"' => "\\\"".into(),
@@ -75,7 +82,7 @@ fn escape(c: char) -> Option<String> {
     })
 }
 
-/// The number that a key is where JavaScript sorts it before all others: an index of an array.
+/// Returns the array index that a key is, which JavaScript sorts before other keys; `None`: it is none.
 pub(crate) fn array_index(key: &[u8]) -> Option<u32> {
     let canonical = match key {
         [b'0'] => true,
@@ -86,19 +93,19 @@ pub(crate) fn array_index(key: &[u8]) -> Option<u32> {
     (index != u32::MAX).then_some(index)
 }
 
-/// One pass over a text, which writes as it reads. Surrogates are written as if they were characters, of three bytes
-/// each, and replaced at the end: keys that differ only in them are different keys.
+/// Reads a text and writes its normal form in one pass. Surrogates are written like characters of three bytes and
+/// replaced at the end: keys that differ only in them are different keys.
 struct Normalizer<'j> {
     json: &'j [u8],
     at: usize,
     written: Vec<u8>,
     depth: usize,
-    /// The members of all objects that are open.
+    /// Members of all open objects.
     members: Vec<Member>,
     lone_surrogates: bool,
 }
 
-/// Where a member stands in what is written: its key without quotes, and its value.
+/// Place of a member in the output: its key without quotes, and its value.
 #[derive(Clone)]
 struct Member {
     key: Range<usize>,
@@ -116,7 +123,7 @@ impl Normalizer<'_> {
         }
     }
 
-    /// Reads this byte, or it is no JSON.
+    /// Takes this byte; `None`: another one follows.
     fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
@@ -213,14 +220,14 @@ impl Normalizer<'_> {
         Some(())
     }
 
-    /// The members as JavaScript has them, where that is not how they were written: indices first, in order, and of
-    /// equal keys the last value at the place of the first.
+    /// Puts the members in JavaScript's order, if they are in another: array indices first, in ascending order, and of
+    /// equal keys the last value in the place of the first.
     fn other_order(&self, members: &[Member]) -> Option<Vec<Member>> {
         const FEW: usize = 16;
         let key = |member: &Member| &self.written[member.key.clone()];
         let mut last = None;
         let in_order = members.iter().map(|member| array_index(key(member))).all(|index| {
-            // Nothing at all sorts after every index.
+            // `None` sorts after every index.
             let place = (index.is_none(), index);
             let follows = last.is_none_or(|last| last < place || index.is_none());
             last = Some(place);
@@ -313,7 +320,7 @@ impl Normalizer<'_> {
         Some(())
     }
 
-    /// What stands after a backslash, as V8 would write it.
+    /// Takes an escape behind its backslash and writes it as V8 does.
     fn escaped(&mut self) -> Option<()> {
         let escape = self.peek()?;
         self.at += 1;
@@ -338,7 +345,7 @@ impl Normalizer<'_> {
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     }
 
-    /// One unit of UTF-16, with the other half if it has one.
+    /// Takes one UTF-16 code unit, with the second half of its pair if it has one.
     fn unit(&mut self, unit: u16) -> Option<()> {
         if let 0xD800..0xDC00 = unit
             && self.json[self.at..].starts_with(b"\\u")
@@ -372,7 +379,7 @@ impl Normalizer<'_> {
     }
 }
 
-/// The first byte of a surrogate, if UTF-8 had any.
+/// First byte that a surrogate would have in UTF-8.
 const SURROGATE_LEAD: u8 = 0xED;
 
 fn replace_surrogates(written: &mut [u8]) {

@@ -1,34 +1,34 @@
-//! Values that are written out in code, and their JSON.
+//! Literal values, and their JSON.
 
 use std::collections::HashMap;
 
 use crate::json;
 
-/// A value that is known without running anything.
+/// Value that is written out in code, so that it is known without running anything.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Literal {
     /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number of any kind; JSON has no `Infinity`, which becomes `null`.
+    /// A number; `Infinity` is `null` in JSON.
     Number(f64),
-    /// Text.
+    /// A string.
     String(String),
-    /// Values in order.
+    /// An array.
     Array(Vec<Literal>),
-    /// Members as JavaScript orders them, each key once.
+    /// An object: its members in JavaScript's order, each key once.
     Object(Vec<(String, Literal)>),
 }
 
 impl Literal {
-    /// An object of members as they are written: `None` is `undefined`, which JSON leaves out.
+    /// Makes an object of members in the order of the code. `None` is `undefined`, which JSON leaves out.
     pub(crate) fn object(members: Vec<(String, Option<Self>)>) -> Self {
         let mut places: HashMap<String, usize> = HashMap::with_capacity(members.len());
         let mut ordered: Vec<(String, Option<Self>)> = Vec::with_capacity(members.len());
         for (key, value) in members {
             match places.get(&key).and_then(|place| ordered.get_mut(*place)) {
-                // Of equal keys the last value counts, at the place of the first.
+                // Of equal keys the last value counts, in the place of the first.
                 Some(earlier) => earlier.1 = value,
                 None => {
                     places.insert(key.clone(), ordered.len());
@@ -41,7 +41,7 @@ impl Literal {
         Self::Object(ordered.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
     }
 
-    /// The bytes that V8's `JSON.stringify` writes for the value.
+    /// Writes the value as V8's `JSON.stringify` does.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let mut json = String::new();

@@ -1,4 +1,4 @@
-//! Text to syntax tree.
+//! Parses a text to its syntax tree.
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{JSXElement, JSXFragment, Program};
@@ -8,10 +8,10 @@ use oxc_span::{SourceType, Span};
 
 use crate::error::SyntaxError;
 
-/// A text that does not parse.
+/// Reports a text that does not parse.
 #[derive(Debug)]
 pub(crate) struct ParseError {
-    /// In bytes.
+    /// Place of the error, in bytes from the start of the text.
     pub(crate) offset: usize,
     pub(crate) message: String,
 }
@@ -22,18 +22,18 @@ impl ParseError {
     }
 }
 
-/// Reads a text as a JavaScript module in which `return` may stand anywhere.
+/// Parses a text as a JavaScript module in which `return` may stand anywhere.
 pub(crate) fn javascript<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Program<'a>, ParseError> {
     parse(allocator, text, SourceType::mjs())
 }
 
-/// As [`javascript`], of TypeScript.
+/// Parses a text as [`javascript`] does, but as TypeScript.
 pub(crate) fn typescript<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Program<'a>, ParseError> {
-    // By itself this type leaves open whether the text is a module; in what is none, `<!--` begins a comment.
+    // Without `with_module` the text could be a script, in which `<!--` begins a comment.
     parse(allocator, text, SourceType::ts().with_module(true))
 }
 
-/// Where the first element of JSX stands in a text that parses only with it.
+/// Returns the place of the first JSX element in a text that parses only as JSX; `None`: there is none.
 pub(crate) fn first_jsx(allocator: &Allocator, text: &str) -> Option<usize> {
     struct First(Option<Span>);
     impl<'a> Visit<'a> for First {
@@ -63,7 +63,7 @@ fn parse<'a>(allocator: &'a Allocator, text: &'a str, language: SourceType) -> R
     }
 }
 
-/// An offset of the parser, for indexing.
+/// Converts an offset of the parser to an index.
 pub(crate) fn index(offset: u32) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

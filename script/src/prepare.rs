@@ -1,83 +1,81 @@
-//! The forms of code that an author may send, told apart by a parser, and the module that each becomes.
+//! Prepares an author's code for V8: a parser tells its form, and [`form`] makes one strict-mode module of it.
 //!
-//! Whatever the form, V8 gets one strict-mode module. The author's own text stays on its own lines and columns, so that
-//! every position in an error is the author's.
+//! The author's own text stays on its own lines and columns, so that every position in an error is the author's.
+
+mod form;
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 use oxc_allocator::Allocator;
-use oxc_ast::ast::{
-    Declaration, ExportDefaultDeclarationKind, Expression, Program, Statement, TaggedTemplateExpression,
-};
+use oxc_ast::ast::{Expression, Program, Statement, TaggedTemplateExpression};
 use oxc_ast_visit::{Visit, walk};
 use oxc_span::{GetSpan, Span};
 
 use crate::error::SyntaxError;
 use crate::fence::{self, Code, Fence, Marked};
-use crate::parse::{self, ParseError, index};
+use crate::parse::{self, ParseError};
 use crate::strip::{self, EXPRESSION_LEAD, Objects, Stripped};
+use form::{form, is_function};
 
-/// Code as V8 will see it.
+/// Code as V8 gets it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prepared {
-    /// The text of an ECMAScript module.
+    /// Text of an ECMAScript module.
     pub module: String,
-    /// How many lines the author's first line moved down; negative when lines were put before it.
+    /// Line of the author's text on which the module begins, less one; negative: lines were put before it.
     pub line_offset: i32,
-    /// What to run when the module is there.
+    /// What to run after the module was evaluated.
     pub entry: Entry,
 }
 
-/// What of a module is the author's program.
+/// What to run of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// The default export is a function of ours around the author's code: call it.
+    /// The default export, a function around the author's code: call it.
     Wrapper,
-    /// As `Wrapper`, and what it yields is the author's function: call that too.
+    /// The default export, a function that returns the author's function: call both.
     WrapperOfFunction,
-    /// The author's default export: call it if it is a function, else it is the value.
+    /// The author's default export: call it if it is a function, else it is the result.
     Default,
     /// The author's exported `main`: call it.
     Main,
 }
 
-/// The author's code as plain JavaScript: without Markdown around it, its types blanked.
+/// Author's code as plain JavaScript: without Markdown around it, its types blanked.
 pub(crate) struct JavaScript<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) enums: Objects,
 }
 
-/// The syntax tree of JavaScript.
+/// Syntax tree of JavaScript.
 enum Tree<'a> {
     Statements(Program<'a>),
-    /// What as statements would mean something else or nothing.
+    /// One expression that means something else, or nothing, as statements.
     Expression {
         span: Span,
         is_function: bool,
     },
 }
 
-/// Why a text of code, without any Markdown, is no program.
+/// Reason why a text of code, without Markdown, is no program.
 enum Failure {
-    /// It does not parse.
+    /// The text does not parse.
     Parse(ParseError),
-    /// It parses, and is refused.
+    /// The text parses and is refused.
     Refused(SyntaxError),
-    /// It parses as JavaScript, but holds what only TypeScript has.
+    /// The text parses as JavaScript and holds syntax that only TypeScript has.
     NotJavaScript,
-    /// It parses, but what it says is Markdown with a fence.
+    /// The text parses and is Markdown with a fence.
     Markdown,
 }
 
-const IMPORT_HINT: &str = "nothing can be imported here; call tools with `await mcp.call(\"server.tool\", args)`";
 const FORMS_HINT: &str = "send JavaScript or TypeScript: statements with `return`, one expression, or one function";
 const SHELL_HINT: &str = "this looks like a shell script; send JavaScript or TypeScript";
 const FENCE_HINT: &str = "send JavaScript, alone or in a fence marked js, javascript, ts or typescript";
-const NESTED_PREFIX: &str = "export default async () => {\n";
-const EXPRESSION_PREFIX: &str = "export default async () => (\n";
 
 impl Failure {
+    /// Makes the error for the author.
     fn in_text(self, text: &str) -> SyntaxError {
         match self {
             Self::Refused(error) => error,
@@ -85,7 +83,7 @@ impl Failure {
                 let hint = language_hint(text);
                 error.in_text(text, hint)
             }
-            // These two lead to another reading of the text; what is left of them is what the text is not.
+            // Both lead to another reading of the text; they are left when that fails, too.
             Self::NotJavaScript | Self::Markdown => {
                 SyntaxError::at(text, 0, "the text is no JavaScript".into(), FORMS_HINT)
             }
@@ -94,6 +92,7 @@ impl Failure {
 }
 
 impl Prepared {
+    /// Moves the author's lines down.
     fn moved(mut self, lines: u32) -> Self {
         self.line_offset += i32::try_from(lines).unwrap_or(i32::MAX);
         self
@@ -112,7 +111,7 @@ impl Prepared {
     }
 }
 
-/// What to do about a text that does not parse, from how its lines begin.
+/// Returns advice about a text that does not parse, by how its lines begin.
 fn language_hint(text: &str) -> &'static str {
     let begins = |words: &[&str]| text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
     let first = text.trim_start();
@@ -127,10 +126,23 @@ fn language_hint(text: &str) -> &'static str {
     }
 }
 
-/// Finds the code's form. The parser recurses: deep nesting may overflow the stack, which the caller has to expect.
+/// Makes the module to run of an author's source: JavaScript or TypeScript, alone or in a Markdown fence.
+///
+/// The parser recurses: deep nesting may overflow the stack, which the caller has to expect.
+///
+/// ```
+/// use relay_script::{Entry, prepare};
+///
+/// let prepared = prepare("return 6 * 7")?;
+/// assert_eq!((prepared.entry, prepared.line_offset), (Entry::Wrapper, -1));
+/// assert_eq!(prepare("(a: number) => a + 1")?.entry, Entry::WrapperOfFunction);
+/// assert!(prepare("return\n  6 *").is_err_and(|error| error.line == 2));
+/// # Ok::<_, relay_script::SyntaxError>(())
+/// ```
 ///
 /// # Errors
-/// The source has no form of the contract.
+/// [`SyntaxError`]: the source does not parse, is another language, imports something, or is a module without a
+/// program.
 pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     in_fence(source, |text, marked| {
         if let Some(script) = text.strip_prefix("#!") {
@@ -139,7 +151,7 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
                 let message = format!("`#!{program}` is not available");
                 return Err(Failure::Refused(SyntaxError::at(text, 0, message, SHELL_HINT)));
             }
-            // What the shell would read is a comment, also when it no longer is on the first line.
+            // The first line becomes a comment, wherever it ends up.
             return prepare_text(&format!("//{script}"), marked);
         }
         prepare_text(text, marked)
@@ -147,15 +159,15 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
     .map(|(prepared, lines)| prepared.moved(lines))
 }
 
-/// The author's code as plain JavaScript, and how many lines of Markdown stood before it.
+/// Makes plain JavaScript of an author's source. Returns it with the number of lines of Markdown before it.
 ///
 /// # Errors
-/// As [`prepare`].
+/// [`SyntaxError`], as for [`prepare`].
 pub(crate) fn javascript(source: &str) -> Result<(JavaScript<'_>, u32), SyntaxError> {
     in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code))
 }
 
-/// Does something with the code of a text that may be Markdown, and says how many lines stand before it.
+/// Runs `work` on the code of a text that may be Markdown. Returns its result with the number of lines before the code.
 fn in_fence<'a, T>(
     source: &'a str,
     work: impl Fn(&'a str, Marked) -> Result<T, Failure>,
@@ -186,18 +198,18 @@ fn in_fence<'a, T>(
     let markdown = matches!(failure, Failure::Markdown);
     let error = failure.in_text(source);
     match fence::first_fence(source) {
-        // Prose does not parse, and fails before the fence. Code that fails later may hold a fence in a string.
+        // Prose fails before the fence. Code that fails later may hold a fence in a string.
         Some(code) if markdown || error.line < code.first_line => work_on(code),
         _ => Err(error),
     }
 }
 
-/// The module for a text without Markdown.
+/// Makes the module of a text without Markdown.
 fn prepare_text(text: &str, marked: Marked) -> Result<Prepared, Failure> {
     to_javascript(text, marked, form).map(|(code, prepared)| prepared.with_enums(&code.enums))
 }
 
-/// What `work` makes of the text as JavaScript, its types blanked if there are any.
+/// Runs `work` on the text as JavaScript, with its types blanked if it has any.
 fn to_javascript<'a, T>(
     text: &'a str,
     marked: Marked,
@@ -221,7 +233,7 @@ fn to_javascript<'a, T>(
         strip::Error::Refused(error) => Failure::Refused(error),
         strip::Error::Parse(error) => match (strip::jsx(&allocator, text), javascript_error) {
             (Some(jsx), _) => Failure::Refused(jsx),
-            // Of the two parsers the one that came further knows better what is wrong.
+            // The parser that came further knows better what is wrong.
             (None, Some(other)) if other.offset >= error.offset => Failure::Parse(other),
             (None, _) => Failure::Parse(error),
         },
@@ -231,10 +243,11 @@ fn to_javascript<'a, T>(
     Ok((JavaScript { text: Cow::Owned(text), enums }, done))
 }
 
+/// Parses a text.
 fn tree<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Tree<'a>, Failure> {
     let program = match parse::javascript(allocator, text) {
         Ok(program) => program,
-        // An object literal or a function without a name is no statement, but it is an expression.
+        // An object literal or a function without a name is no statement, but an expression.
         Err(error) => return leading_expression(allocator, text)?.ok_or(Failure::Parse(error)),
     };
     if strip::is_typescript(&program) {
@@ -251,7 +264,7 @@ fn tree<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Tree<'a>, Failure
     Ok(Tree::Statements(program))
 }
 
-/// Whether a template that nobody would write stands in the code: an empty one that another one follows at once.
+/// Returns whether the code holds an empty template that another one follows at once, as a Markdown fence parses.
 fn has_fence(program: &Program<'_>) -> bool {
     struct Fences(bool);
     impl<'a> Visit<'a> for Fences {
@@ -271,55 +284,7 @@ fn has_fence(program: &Program<'_>) -> bool {
     fences.0
 }
 
-fn form(text: &str, tree: &Tree<'_>) -> Result<Prepared, Failure> {
-    let program = match tree {
-        Tree::Statements(program) => program,
-        Tree::Expression { span, is_function } => return Ok(expression(text, *span, *is_function)),
-    };
-    let body = &program.body;
-    if let Some(span) = body.iter().find_map(import_span) {
-        let message = "imports are not available".into();
-        return Err(Failure::Refused(SyntaxError::at(text, index(span.start), message, IMPORT_HINT)));
-    }
-    if body.iter().any(|statement| statement.as_module_declaration().is_some()) {
-        let entry = exported_entry(program).ok_or_else(|| {
-            Failure::Refused(SyntaxError {
-                message: "a module has to export its program".into(),
-                line: 0,
-                column: 0,
-                hint: "write `export default async () => { … }` or `export async function main() { … }`",
-            })
-        })?;
-        return Ok(Prepared { module: text.to_owned(), line_offset: 0, entry });
-    }
-    let mut statements = body.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
-    Ok(match (statements.next(), statements.next(), program.directives.as_slice()) {
-        (None, None, [only]) => expression(text, only.expression.span, false),
-        (Some(Statement::ExpressionStatement(only)), None, []) => {
-            expression(text, only.expression.span(), is_function(&only.expression))
-        }
-        (Some(Statement::FunctionDeclaration(only)), None, []) => expression(text, only.span, true),
-        _ if declares_only_main(program) => wrapped(text, "\n;return main();"),
-        _ => wrapped(text, ""),
-    })
-}
-
-/// Statements, as the body of a function.
-fn wrapped(text: &str, call: &str) -> Prepared {
-    Prepared { module: format!("{NESTED_PREFIX}{text}{call}\n}}"), line_offset: -1, entry: Entry::Wrapper }
-}
-
-/// One expression; what follows it (a semicolon, comments) is left out.
-fn expression(text: &str, span: Span, is_function: bool) -> Prepared {
-    let (before, text) = text.get(..index(span.end)).unwrap_or(text).split_at(index(span.start));
-    // What stands before it (comments, semicolons) becomes blank, so that lines and columns stay.
-    let mut blank = String::with_capacity(before.len());
-    strip::push_blank(&mut blank, before);
-    let entry = if is_function { Entry::WrapperOfFunction } else { Entry::Wrapper };
-    Prepared { module: format!("{EXPRESSION_PREFIX}{blank}{text}\n)"), line_offset: -1, entry }
-}
-
-/// Reads the text as one expression even where a statement would begin differently: after `0,` it has to be one.
+/// Parses the text as one expression, behind `0,`. `None`: it is none.
 fn leading_expression<'a>(allocator: &'a Allocator, text: &str) -> Result<Option<Tree<'a>>, Failure> {
     let led = allocator.alloc_str(&format!("{EXPRESSION_LEAD}{text}"));
     let Ok(program) = parse::javascript(allocator, led) else { return Ok(None) };
@@ -331,74 +296,9 @@ fn leading_expression<'a>(allocator: &'a Allocator, text: &str) -> Result<Option
         return Ok(None);
     };
     let Expression::SequenceExpression(sequence) = &only.expression else { return Ok(None) };
-    // `{a: 1}` as an author's own sequence would have more parts.
+    // An author's own sequence has more parts.
     let [_, last] = sequence.expressions.as_slice() else { return Ok(None) };
     let lead = u32::try_from(EXPRESSION_LEAD.len()).unwrap_or(0);
     let span = Span::new(0, last.span().end.saturating_sub(lead));
     Ok(Some(Tree::Expression { span, is_function: is_function(last) }))
-}
-
-fn is_function(expression: &Expression<'_>) -> bool {
-    matches!(
-        expression.without_parentheses(),
-        Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_)
-    )
-}
-
-fn import_span(statement: &Statement<'_>) -> Option<Span> {
-    match statement {
-        Statement::ImportDeclaration(import) => Some(import.span),
-        Statement::ExportAllDeclaration(export) => Some(export.span),
-        Statement::ExportFromDeclaration(export) => Some(export.span),
-        _ => None,
-    }
-}
-
-/// What a module with exports runs: its default export, or its `main`.
-fn exported_entry(program: &Program<'_>) -> Option<Entry> {
-    let mut main = None;
-    for statement in &program.body {
-        match statement {
-            Statement::ExportDefaultDeclaration(export) => {
-                let is_class = matches!(export.declaration, ExportDefaultDeclarationKind::ClassDeclaration(_));
-                return (!is_class).then_some(Entry::Default);
-            }
-            Statement::ExportDeclaration(export) if declares_main(&export.declaration) => main = Some(Entry::Main),
-            Statement::ExportNamedDeclaration(export) => {
-                let named = |name: &str| export.specifiers.iter().any(|specifier| specifier.exported.name() == name);
-                if named("default") {
-                    return Some(Entry::Default);
-                }
-                if named("main") {
-                    main = Some(Entry::Main);
-                }
-            }
-            _ => {}
-        }
-    }
-    main
-}
-
-/// Nothing but declarations, one of them the function `main`: without a call the code would do nothing.
-fn declares_only_main(program: &Program<'_>) -> bool {
-    let mut mains = 0;
-    for statement in &program.body {
-        match statement.as_declaration() {
-            Some(declaration) => mains += usize::from(declares_main(declaration)),
-            None if matches!(statement, Statement::EmptyStatement(_)) => {}
-            None => return false,
-        }
-    }
-    mains == 1
-}
-
-fn declares_main(declaration: &Declaration<'_>) -> bool {
-    match declaration {
-        Declaration::FunctionDeclaration(function) => function.id.as_ref().is_some_and(|id| id.name == "main"),
-        Declaration::VariableDeclaration(variables) => variables.declarations.iter().any(|variable| {
-            let named = variable.id.get_identifier_name().is_some_and(|name| name == "main");
-            named && variable.init.as_ref().is_some_and(is_function)
-        }),
-        _ => false,
-    }
 }

@@ -1,5 +1,4 @@
-//! Which names code uses that nothing declares, which it declares, and whether it forgot to return: what hints are made
-//! of.
+//! Lists the names that code uses and declares, and tells whether it forgot to return: for hints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,39 +12,45 @@ use crate::error::SyntaxError;
 use crate::parse::{self, index};
 use crate::prepare::{self, JavaScript};
 
-/// The most names that are listed as declared.
+/// Maximum number of names in [`References::declared`].
 pub const MAX_DECLARED_NAMES: usize = 1_000;
 
-/// What a program refers to, and how it ends.
+/// Names that a program refers to, and how it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
-    /// Names that the program uses and does not declare, sorted by name. Built-in names such as `Math` are among them.
+    /// Names that the program uses and does not declare, sorted. Built-in names such as `Math` are among them.
     pub undeclared: Vec<Undeclared>,
-    /// Names that the program declares in any scope, sorted, without the names of types: the first
-    /// [`MAX_DECLARED_NAMES`]. One of them may hide a name that is there.
+    /// Names that the program declares in any scope, sorted, without the names of types; at most
+    /// [`MAX_DECLARED_NAMES`]. One of them may hide a global.
     pub declared: Vec<String>,
-    /// Nothing is returned anywhere, and the last statement is an expression whose value is lost.
+    /// Whether the program returns nothing anywhere and ends with an expression whose value is lost.
     pub missing_return: bool,
 }
 
-/// A name that the program does not declare.
+/// Name that the program uses and does not declare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undeclared {
-    /// As in the code.
+    /// Name as in the code.
     pub name: String,
-    /// It is called or constructed itself: `name(…)`.
+    /// Whether the name itself is called or constructed: `name(…)`.
     pub called: bool,
-    /// It stands under `typeof` at least once, which is no error where there is no such name.
+    /// Whether it stands under `typeof` at least once, which is no error for an unknown name.
     pub in_typeof: bool,
-    /// Of its first use, from 1, in the author's text.
+    /// Line of its first use in the author's text, counted from 1.
     pub line: u32,
-    /// From 1, in UTF-16 code units, as JavaScript counts.
+    /// Column of its first use, counted from 1 in UTF-16 code units as JavaScript does.
     pub column: u32,
 }
 
-/// Looks through code that was prepared before. The parser recurses, as for [`prepare`](crate::prepare()).
+/// Lists the references of an author's source. Code that does not parse has none.
 ///
-/// Code that does not parse has no references.
+/// The parser recurses, as for [`prepare`](crate::prepare()).
+///
+/// ```
+/// let references = relay_script::references("const answer = 6 * 7;\nfetch(answer)");
+/// assert_eq!(references.declared, ["answer"]);
+/// assert!(references.undeclared[0].name == "fetch" && references.undeclared[0].line == 2 && references.missing_return);
+/// ```
 #[must_use]
 pub fn references(source: &str) -> References {
     let Ok((JavaScript { text, enums }, lines)) = prepare::javascript(source) else { return References::default() };
@@ -121,10 +126,10 @@ impl<'a> Visit<'a> for Uses<'_, 'a> {
     }
 }
 
-/// Looks at the statements of the program, or of the one function that it is or exports.
+/// Returns whether the statements of the program, or of the one function that it is or exports, lose a value.
 fn is_return_missing(program: &Program<'_>) -> bool {
     match program.body.as_slice() {
-        // Anything else that is one expression is the value of the program.
+        // Any other single expression is the value of the program.
         [Statement::ExpressionStatement(only)] => function_loses_value(&only.expression),
         [Statement::FunctionDeclaration(function)] => loses_value(function),
         statements if statements.iter().any(|statement| statement.as_module_declaration().is_some()) => {
@@ -134,7 +139,7 @@ fn is_return_missing(program: &Program<'_>) -> bool {
     }
 }
 
-/// As the worker does, looks for the default export first, then for `main`.
+/// Looks for the default export first and then for `main`, as the worker does.
 fn is_return_missing_in_module(statements: &[Statement<'_>]) -> bool {
     let default = statements.iter().find_map(|statement| match statement {
         Statement::ExportDefaultDeclaration(export) => Some(&export.declaration),
@@ -163,7 +168,7 @@ fn is_return_missing_in_module(statements: &[Statement<'_>]) -> bool {
     declared_loses_value(statements, name.as_ref().map_or("main", |name| name.as_str()))
 }
 
-/// Whether the function of this name, which the statements declare, loses its value.
+/// Returns whether the function of this name, which the statements declare, loses its value.
 fn declared_loses_value(statements: &[Statement<'_>], name: &str) -> bool {
     statements.iter().filter_map(declaration).any(|declaration| match declaration {
         Declaration::FunctionDeclaration(function) => {
@@ -200,7 +205,7 @@ fn loses_value(function: &Function<'_>) -> bool {
 }
 
 fn ends_in_lost_value(statements: &[Statement<'_>]) -> bool {
-    /// Finds a `return`, but not in functions inside.
+    /// Finds a `return`, but none of inner functions.
     struct Returns(bool);
     impl<'a> Visit<'a> for Returns {
         fn visit_return_statement(&mut self, _: &ReturnStatement<'a>) {
@@ -217,7 +222,7 @@ fn ends_in_lost_value(statements: &[Statement<'_>]) -> bool {
     !returns.0 && has_value(&last.expression)
 }
 
-/// Whether an expression is written for its value rather than for what it does.
+/// Returns whether an expression is written for its value rather than for its effect.
 fn has_value(expression: &Expression<'_>) -> bool {
     match expression.without_parentheses() {
         Expression::AssignmentExpression(_) | Expression::UpdateExpression(_) => false,

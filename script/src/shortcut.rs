@@ -1,6 +1,6 @@
-//! Code that is one tool call with literal arguments, which a host can make itself: told by the syntax tree.
+//! Recognizes code that is one tool call with literal arguments, which a host can make itself.
 //!
-//! Whatever is not certain to have the same outcome in a sandbox is no shortcut.
+//! Code is a shortcut only if its outcome in a sandbox is certain to be the same.
 
 use memchr::memmem;
 use oxc_allocator::Allocator;
@@ -12,45 +12,54 @@ use crate::literal::Literal;
 use crate::parse;
 use crate::{scan, strip};
 
-/// The most bytes of a source that is looked at.
+/// Maximum length in bytes of a source that can be a shortcut.
 pub const MAX_SHORTCUT_BYTES: usize = scan::MAX_BYTES;
 
-/// What code does that needs no sandbox. Whether the names are those of servers and tools is for the caller to know.
+/// What code does that needs no sandbox. The caller has to check that the names are those of servers and tools.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shortcut {
-    /// Calls one tool and gives its result.
+    /// Calls one tool and returns its result.
     Call(LiteralCall),
-    /// Gives the interfaces of all tools: `__interfaces`.
+    /// Returns the interfaces of all tools: `__interfaces`.
     Interfaces,
-    /// Gives the interface of the tool of this name: `__getToolInterface("server.tool")`.
+    /// Returns the interface of the tool of this name: `__getToolInterface("server.tool")`.
     ToolInterface(String),
 }
 
-/// A tool call that is written out.
+/// Tool call with literal arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiteralCall {
-    /// What is called.
+    /// Tool that is called.
     pub callee: Callee,
-    /// With what; an empty object if nothing is written.
+    /// Arguments; an empty object if the code has none.
     pub arguments: Literal,
 }
 
-/// How a tool is named in a call.
+/// How a call names its tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callee {
-    /// `mcp.call("server.tool", …)`: the string, whatever it is.
+    /// `mcp.call("server.tool", …)`: the string, which may be no tool name.
     Named(String),
-    /// `server.tool(…)`, `server["tool"](…)`, or either of a member of `globalThis`: the names as they are written.
+    /// `server.tool(…)` or `server["tool"](…)`, also behind `globalThis`: the names as in the code.
     Member {
-        /// The object.
+        /// Name of the object.
         server: String,
-        /// Its function.
+        /// Name of its function.
         tool: String,
     },
 }
 
-/// What the code is a shortcut for, if it is one. Safe for any text, on a stack of 1 MiB; it looks at size and nesting
-/// before it parses.
+/// Recognizes a shortcut; `None`: the code needs a sandbox. Safe for any text on a stack of 1 MiB: it checks size and
+/// nesting before it parses.
+///
+/// ```
+/// use relay_script::{Callee, Shortcut, shortcut};
+///
+/// let Some(Shortcut::Call(call)) = shortcut("return await mcp.call('files.read', {path: 'a'})") else { panic!() };
+/// assert_eq!(call.callee, Callee::Named("files.read".into()));
+/// assert_eq!(call.arguments.to_json(), br#"{"path":"a"}"#);
+/// assert!(shortcut("return 1 + 1").is_none());
+/// ```
 #[must_use]
 pub fn shortcut(source: &str) -> Option<Shortcut> {
     if source.len() > MAX_SHORTCUT_BYTES {
@@ -80,16 +89,16 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
     shape.program(&program).and_then(|expression| shape.action(expression))
 }
 
-/// What surrounds the call.
+/// Code around the call.
 struct Shape<'t> {
-    /// The names that the code declares: of the function around the call, of the variable that takes its result.
+    /// Names that the code declares: of the function around the call, of the variable that takes its result.
     declared: Vec<&'t str>,
-    /// Whether `await` may stand at the call.
+    /// Whether the call may have an `await`.
     is_async: bool,
 }
 
 impl<'t> Shape<'t> {
-    /// The expression whose value is that of the whole program.
+    /// Finds the expression whose value is that of the program; `None`: there is none.
     fn program<'a>(&mut self, program: &'t Program<'a>) -> Option<&'t Expression<'a>> {
         if !program.directives.is_empty() {
             return None;
@@ -145,7 +154,7 @@ impl<'t> Shape<'t> {
         if body.directives.is_empty() { self.body(&body.statements) } else { None }
     }
 
-    /// `return …`, or a variable that is returned.
+    /// Finds the expression of `return …`, or of a variable that is returned.
     fn body<'a>(&mut self, statements: &'t [Statement<'a>]) -> Option<&'t Expression<'a>> {
         let mut statements = statements.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
         match (statements.next()?, statements.next(), statements.next()) {
@@ -218,7 +227,7 @@ fn is_main(function: &Function<'_>) -> bool {
     function.id.as_ref().is_some_and(|id| id.name == "main")
 }
 
-/// Names that strict code may not declare, or that mean something of their own.
+/// Names that strict code may not declare, or that have a meaning of their own.
 fn is_reserved(name: &str) -> bool {
     const RESERVED: [&str; 15] = [
         "arguments",
@@ -240,12 +249,12 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 
-/// An expression without its parentheses, which change nothing here.
+/// Removes the parentheses of an expression, which change nothing here.
 fn bare<'e, 'a>(expression: &'e Expression<'a>) -> &'e Expression<'a> {
     expression.without_parentheses()
 }
 
-/// `a.b["c"]` as its names.
+/// Returns the names of `a.b["c"]`; `None`: the expression is no such path.
 fn path<'e>(callee: &'e Expression<'_>) -> Option<Vec<&'e str>> {
     const MAX_NAMES: usize = 4;
     let mut names = Vec::with_capacity(MAX_NAMES);
@@ -277,7 +286,7 @@ fn text_of(argument: &Argument<'_>) -> Option<String> {
     string(bare(argument.as_expression()?)).map(str::to_owned)
 }
 
-/// The text of a string, or of a template without parts.
+/// Returns the text of a string, or of a template without substitutions; `None`: the expression is neither.
 fn string<'e>(expression: &'e Expression<'_>) -> Option<&'e str> {
     match expression {
         Expression::StringLiteral(it) => {
@@ -292,7 +301,7 @@ fn string<'e>(expression: &'e Expression<'_>) -> Option<&'e str> {
     }
 }
 
-/// Whether there is an escape by digits, other than `\0`, which strict code may not have.
+/// Returns whether there is an escape by digits other than `\0`, which strict code may not have.
 fn has_legacy_escape(raw: &str) -> bool {
     let mut bytes = raw.bytes();
     while let Some(byte) = bytes.next() {
@@ -308,13 +317,12 @@ fn has_legacy_escape(raw: &str) -> bool {
 }
 
 fn number(it: &NumericLiteral<'_>) -> Option<f64> {
-    // `010` is for code that is not strict.
+    // Strict code has no `010`.
     let is_legacy = matches!(it.raw?.as_bytes(), [b'0', b'0'..=b'9' | b'_', ..]);
     (!is_legacy).then_some(it.value)
 }
 
-/// The value of an expression that is written out; the inner `None` is `undefined`. The outer one is for all that is
-/// not certain.
+/// Returns the value of a literal expression. The inner `None` is `undefined`; the outer one: the value is not certain.
 #[expect(clippy::option_option, reason = "two kinds of absence, which every caller tells apart")]
 fn literal(expression: &Expression<'_>, depth: usize) -> Option<Option<Literal>> {
     if depth > MAX_DEPTH {
@@ -361,7 +369,7 @@ fn member(property: &ObjectProperty<'_>, depth: usize) -> Option<(String, Option
         PropertyKey::NumericLiteral(it) => json::number_text(number(it)?),
         _ => return None,
     };
-    // That one would set the prototype.
+    // `__proto__` would set the prototype.
     if key == "__proto__" {
         return None;
     }

@@ -3,6 +3,7 @@
 mod echo;
 mod measure;
 mod neighbour;
+mod output;
 mod pipeline;
 mod report;
 mod script;
@@ -34,6 +35,9 @@ struct Args {
     /// Measure only what it costs to look at code, and to make what is one call on the host
     #[arg(long)]
     script: bool,
+    /// Measure only how long it takes to show the largest results to a model
+    #[arg(long)]
+    output: bool,
     /// The relay's binary, if not the one beside this program
     #[arg(long)]
     relay: Option<PathBuf>,
@@ -71,6 +75,10 @@ fn main() -> anyhow::Result<()> {
         }
         if args.script {
             script::all(&relay, scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.output {
+            output::output(scale, &mut table)?;
             return Ok(Some(table));
         }
         measure::all(&relay, scale, args.image_bytes, &mut table).await?;

@@ -1,7 +1,7 @@
 //! The fuzz targets. Each takes any bytes at all and must neither panic nor hang; what else has to hold is asserted inside.
 //!
-//! CI replays the corpus and mutates it for a while (`tests/corpus.rs`), on stable Rust. By hand, for longer:
-//! `RELAY_FUZZ_SECONDS=600 cargo test --release --package relay-fuzz`, or, with a nightly toolchain and cargo-fuzz,
+//! CI replays the corpus and a fixed number of mutations of it (`tests/corpus.rs`), on stable Rust. By hand, for more:
+//! `RELAY_FUZZ_TIMES=1000 cargo test --release --package relay-fuzz`, or, with a nightly toolchain and cargo-fuzz,
 //! `cargo +nightly fuzz run --features libfuzzer session`.
 
 use bytes::Bytes;

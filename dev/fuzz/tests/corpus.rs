@@ -1,18 +1,35 @@
-//! Replays the corpus of every target and mutates it for a while. An input that fails is left in `dev/fuzz/artifacts`.
+//! Replays the corpus of every target and feeds it with mutations, as many in every run. An input that fails is left in
+//! `dev/fuzz/artifacts`.
+//!
+//! The mutations follow from a seed, which is another each day, so that runs do not try the same inputs for ever. A
+//! failure names it: `RELAY_FUZZ_SEED=20000 cargo test --package relay-fuzz` repeats that day's run.
+//! `RELAY_FUZZ_TIMES=100` tries 100 times as many.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use relay_fuzz::TARGETS;
 
-/// How long each target is fed with mutations, in seconds.
-const SECONDS: &str = "RELAY_FUZZ_SECONDS";
-const DEFAULT_SECONDS: u64 = 3;
+/// The variable with a factor for the numbers of mutations, a whole number. Unset: 1.
+const TIMES: &str = "RELAY_FUZZ_TIMES";
+/// The variable with the seed, a whole number. Unset: the number of days since 1970.
+const SEED: &str = "RELAY_FUZZ_SEED";
 /// The longest that one input may take.
 const HANG: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 4_096;
+
+/// Reads a number from the environment. `None`: the variable is not set.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text} is no number: {error}")))
+}
+
+fn seed() -> u64 {
+    let today = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() / 86_400;
+    number(SEED).unwrap_or_else(today)
+}
 
 fn folder(name: &str, target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name).join(target)
@@ -26,7 +43,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// A generator that gives the same numbers in every run of a test.
+/// A generator that gives the same numbers for the same seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -71,7 +88,8 @@ impl Numbers {
     }
 }
 
-fn feed(target: &str, run: fn(&[u8]), input: &[u8]) {
+/// Runs a target with an input; `origin` tells how to get the same input again.
+fn feed(target: &str, run: fn(&[u8]), input: &[u8], origin: &str) {
     let started = Instant::now();
     let outcome = catch_unwind(AssertUnwindSafe(|| run(input)));
     let slow = started.elapsed() > HANG;
@@ -80,26 +98,71 @@ fn feed(target: &str, run: fn(&[u8]), input: &[u8]) {
         std::fs::create_dir_all(&artifacts).unwrap();
         let file = artifacts.join("failed");
         std::fs::write(&file, input).unwrap();
-        panic!("{target} {} with {} ({input:.200x?})", if slow { "hangs" } else { "panics" }, file.display());
+        let what = if slow { "hangs" } else { "panics" };
+        panic!("{target} {what} with {} ({origin}): {input:.200x?}", file.display());
     }
 }
 
-#[test]
-fn no_input_makes_a_target_panic_or_hang() {
-    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_SECONDS);
-    for (target, run) in TARGETS {
-        let corpus = corpus(target);
-        for input in &corpus {
-            feed(target, run, input);
-        }
-        let mut numbers = Numbers(u64::from_le_bytes(*b"one seed"));
-        let (started, mut fed) = (Instant::now(), 0_u64);
-        while started.elapsed() < Duration::from_secs(seconds) {
-            let (input, other) = (&corpus[numbers.next(corpus.len())], &corpus[numbers.next(corpus.len())]);
-            feed(target, run, &numbers.mutated(input, other));
-            fed += 1;
-        }
-        eprintln!("{target}: {} of the corpus, {fed} mutations", corpus.len());
-        assert!(fed > 50, "{target} is too slow to be fuzzed");
+/// Feeds a target with its corpus and the mutations of a seed.
+fn replay_and_mutate(target: &str, seed: u64, mutations: u64) {
+    let (_, run) = TARGETS.into_iter().find(|(name, _)| *name == target).unwrap();
+    let corpus = corpus(target);
+    for input in &corpus {
+        feed(target, run, input, "of the corpus");
     }
+    let mut numbers = Numbers(seed);
+    for n in 0..mutations {
+        let (input, other) = (&corpus[numbers.next(corpus.len())], &corpus[numbers.next(corpus.len())]);
+        feed(target, run, &numbers.mutated(input, other), &format!("mutation {n} of {SEED}={seed}"));
+    }
+    eprintln!("{target}: {} inputs of the corpus, {mutations} mutations of {SEED}={seed}", corpus.len());
+}
+
+macro_rules! tests {
+    ($($target:ident: $mutations:literal,)*) => {
+        $(
+            #[test]
+            fn $target() {
+                replay_and_mutate(stringify!($target), seed(), $mutations * number(TIMES).unwrap_or(1));
+            }
+        )*
+
+        #[test]
+        fn every_target_has_a_test() {
+            assert_eq!(TARGETS.map(|(name, _)| name), [$(stringify!($target)),*]);
+        }
+    };
+}
+
+// One test for each target, so that they run side by side, with its number of mutations: about a second's worth.
+tests! {
+    frame: 50_000,
+    meter: 50_000,
+    session: 2_000,
+    token: 30_000,
+    source: 15_000,
+    shortcut: 10_000,
+    host_session: 3_000,
+    schema: 15_000,
+}
+
+#[test]
+fn another_seed_gives_other_inputs_and_the_same_seed_the_same() {
+    let inputs = |seed| {
+        let mut numbers = Numbers(seed);
+        (0..10).map(|_| numbers.mutated(b"an input", b"another")).collect::<Vec<_>>()
+    };
+    assert_eq!(inputs(1), inputs(1));
+    assert_ne!(inputs(1), inputs(2));
+}
+
+#[test]
+fn an_input_that_fails_is_named_with_its_seed() {
+    let failed = catch_unwind(|| feed("on_purpose", |_| panic!("on purpose"), b"x", "mutation 3 of RELAY_FUZZ_SEED=7"));
+    let told = *failed.unwrap_err().downcast::<String>().unwrap();
+    assert!(
+        told.starts_with("on_purpose panics with ") && told.contains("(mutation 3 of RELAY_FUZZ_SEED=7): [78]"),
+        "{told}"
+    );
+    std::fs::remove_dir_all(folder("artifacts", "on_purpose")).unwrap();
 }

@@ -10,6 +10,7 @@ use relay_study::command::CommandModel;
 use relay_study::report::{Delays, Report, attempts};
 use relay_study::study::{Study, tasks};
 use relay_study::task::Task;
+use relay_test_support::packages::target_folder;
 
 /// Does twenty tasks over real MCP servers, tool by tool and by programs, and measures what passes through the model's
 /// context.
@@ -93,12 +94,6 @@ async fn ask(study: &Study, tasks: &[Task], program: &std::path::Path) -> anyhow
     }
     print(&attempts(&done));
     Ok(())
-}
-
-/// Cargo puts programs two levels below its target folder.
-fn target_folder() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    Ok(own.ancestors().nth(2).context("this program lies in no target folder")?.to_owned())
 }
 
 #[expect(clippy::print_stdout, reason = "the tables are what the program is for")]

@@ -1,25 +1,31 @@
 //! The MCP servers: real ones of npm and PyPI, pinned by the files in `dev/study/servers`, installed once and started.
 
-use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use host_client::{McpConfig, McpOptions, McpServers, ServerState, Tools};
+pub use relay_test_support::packages::target_folder;
+use relay_test_support::packages::{Environment, Packages};
 use serde_json::json;
 
 use crate::scene::Scene;
 
-/// What pins the servers: the name of each file and what is in it.
-const PINS: [(&str, &str); 4] = [
-    ("package.json", include_str!("../servers/package.json")),
-    ("package-lock.json", include_str!("../servers/package-lock.json")),
-    ("requirements.txt", include_str!("../servers/requirements.txt")),
-    // The server of SQLite needs an older library than the others do, and so has an environment of its own.
-    ("requirements-sqlite.txt", include_str!("../servers/requirements-sqlite.txt")),
-];
+const SERVERS: Packages = Packages {
+    name: "study-servers",
+    pins: &[
+        ("package.json", include_str!("../servers/package.json")),
+        ("package-lock.json", include_str!("../servers/package-lock.json")),
+        ("requirements.txt", include_str!("../servers/requirements.txt")),
+        // The server of SQLite needs an older library than the others do, and so has an environment of its own.
+        ("requirements-sqlite.txt", include_str!("../servers/requirements-sqlite.txt")),
+    ],
+    environments: &[
+        Environment { folder: "venv", requirements: "requirements.txt" },
+        Environment { folder: "venv-sqlite", requirements: "requirements-sqlite.txt" },
+    ],
+};
 /// How long the servers may take to start, all together.
 const START_WITHIN: Duration = Duration::from_secs(60);
 
@@ -30,25 +36,12 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The servers, in a folder of `parent`; they are installed if they are not there yet.
+    /// Installs the servers into a folder of `parent`, unless they are there already.
     ///
     /// # Errors
     /// npm or Python is missing, or a registry cannot be reached.
     pub fn below(parent: &Path) -> anyhow::Result<Self> {
-        let mut pins = DefaultHasher::new();
-        PINS.hash(&mut pins);
-        let folder = parent.join(format!("study-servers-{:016x}", pins.finish()));
-        fs::create_dir_all(&folder)?;
-        // Two studies may want them at the same time.
-        let lock = File::create(folder.join("lock"))?;
-        lock.lock()?;
-        // Nothing counts as done until all of it is.
-        let done = folder.join("done");
-        if !done.exists() {
-            install(&folder)?;
-            File::create(done)?;
-        }
-        Ok(Self { folder })
+        Ok(Self { folder: SERVERS.install_below(parent)? })
     }
 
     /// Starts the servers for a scene. Their tools are in `tools` then.
@@ -84,19 +77,6 @@ impl Installed {
     pub(crate) fn python(&self) -> PathBuf {
         self.folder.join("venv/bin/python")
     }
-}
-
-fn install(folder: &Path) -> anyhow::Result<()> {
-    for (name, pins) in PINS {
-        fs::write(folder.join(name), pins)?;
-    }
-    run(Command::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder))?;
-    for (venv, requirements) in [("venv", "requirements.txt"), ("venv-sqlite", "requirements-sqlite.txt")] {
-        run(Command::new("python3").args(["-m", "venv", "--clear", venv]).current_dir(folder))?;
-        let pip = folder.join(venv).join("bin/pip");
-        run(Command::new(pip).args(["install", "--quiet", "--requirement", requirements]).current_dir(folder))?;
-    }
-    Ok(())
 }
 
 /// Runs a program that has to succeed.

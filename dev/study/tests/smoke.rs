@@ -11,6 +11,7 @@ use relay_study::measure::Meter;
 use relay_study::report::{Delays, Report, attempts};
 use relay_study::study::{Comparison, Study, tasks};
 use relay_study::task::Task;
+use relay_test_support::packages::target_folder;
 use serde_json::json;
 
 fn task(name: &str) -> Task {
@@ -63,7 +64,7 @@ fn tokens_are_those_of_the_real_tokenizer() {
 /// One test for all that needs the servers: they take a while to start.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_ways_give_the_same_answers_at_the_counted_price() {
-    let study = Study::start(Path::new(env!("CARGO_TARGET_TMPDIR"))).await.unwrap();
+    let study = Study::start(&target_folder().unwrap().join("tmp")).await.unwrap();
     // So that nobody has to ask how they are called.
     let told = &study.by_program().definitions()[0].description;
     assert!(told.contains("\nAll 43 tools:\nfiles.create_directory(args: { path: string })"), "{told}");

@@ -1,7 +1,7 @@
 //! A Docker engine to test against, and the image.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,9 @@ use crate::system::{has, install};
 
 /// The name of the image that is built.
 const IMAGE: &str = "sandbox-relay:local";
+const DOCKERFILE: &str = "docker/Dockerfile";
+/// The binary's name in the build context, as the Dockerfile copies it.
+const STAGED: &str = "sandbox-relay.static";
 const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A Docker engine that answers.
@@ -96,21 +99,53 @@ pub(crate) fn build_image() -> anyhow::Result<&'static str> {
 /// Builds a static binary, and the image from it; gives its name.
 pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> {
     let binary = static_build::build(static_build::RELAY)?;
-    // The Dockerfile takes it from here, wherever cargo built it.
-    let staged = Path::new("target/image");
-    std::fs::create_dir_all(staged)?;
-    std::fs::copy(&binary, staged.join("sandbox-relay"))
-        .with_context(|| format!("{} cannot be copied", binary.display()))?;
-
+    let context = context_with(&binary, &target_folder()?)?;
     step("Building the image");
-    let mut image = Command::new(engine.program);
-    image.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", "BINARY=prebuilt", "--file", "docker/Dockerfile"]);
-    check(image.args(["--tag", IMAGE, "."]))?;
+    check(&mut build_command(engine.program, &context))?;
     eprintln!("{IMAGE}: {} MB", engine.image_bytes().context("the image is not there")? / 1_000_000);
     Ok(IMAGE)
+}
+
+/// Makes the folder that the engine gets as its build context: `<target>/image` with nothing but the binary in it. It
+/// lies where cargo builds, wherever that is, since the repository's own folder `target` may be absent or a link.
+fn context_with(binary: &Path, target: &Path) -> anyhow::Result<PathBuf> {
+    let context = target.join("image");
+    std::fs::create_dir_all(&context)?;
+    std::fs::copy(binary, context.join(STAGED)).with_context(|| format!("{} cannot be copied", binary.display()))?;
+    Ok(context)
+}
+
+fn build_command(docker: &str, context: &Path) -> Command {
+    let mut build = Command::new(docker);
+    build.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", "BINARY=prebuilt", "--file", DOCKERFILE]);
+    build.args(["--tag", IMAGE]).arg(context);
+    build
 }
 
 /// The size of the image, if there is one.
 pub(crate) fn image_bytes() -> Option<u64> {
     Engine::find()?.image_bytes()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_context_holds_the_binary_that_the_dockerfile_copies_and_nothing_else() {
+        let target = tempfile::tempdir().unwrap();
+        let binary = target.path().join("built");
+        std::fs::write(&binary, "a program").unwrap();
+        let context = context_with(&binary, target.path()).unwrap();
+        let names = std::fs::read_dir(&context).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), [STAGED]);
+        assert_eq!(std::fs::read(context.join(STAGED)).unwrap(), b"a program");
+
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let dockerfile = std::fs::read_to_string(root.join(DOCKERFILE)).unwrap();
+        assert!(dockerfile.contains(&format!("COPY {STAGED} /sandbox-relay\n")), "{dockerfile}");
+        let command = format!("{:?}", build_command("docker", &context));
+        assert!(command.contains(&format!("\"{}\"", context.display())), "{command}");
+    }
 }

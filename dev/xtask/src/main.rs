@@ -1,16 +1,20 @@
 //! `cargo xtask`: the one entry point for people and CI.
 
+mod checkout;
 mod crates;
 mod dist;
 mod docker;
+mod house;
 mod metadata;
 mod raise;
 mod run;
+mod selection;
 mod static_build;
 mod system;
 mod v8;
 
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
@@ -43,13 +47,16 @@ enum Command {
         #[arg(long)]
         without_container: bool,
     },
+    /// Check the rules that no compiler knows: circles of modules, lengths of files, and the like
+    House,
     /// Measure, and print a table with ratios
     Bench {
         /// What the benchmark takes, such as --quick
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Do twenty tasks over real MCP servers, tool by tool and by programs, and count what passes through a model's context
+    /// Do twenty tasks over real MCP servers, tool by tool and by programs, and count what passes through a model's
+    /// context
     Study {
         /// What the study takes: names of tasks, --turn-delay-ms N, --json FILE
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -76,15 +83,18 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler knew where
-    // it was then.
+    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler
+    // knew where it was then.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = PathBuf::from(package).join("../..");
     let typed_in = std::env::current_dir()?;
     std::env::set_current_dir(&root).with_context(|| format!("{} is gone", root.display()))?;
-    match Cli::parse().command {
+    let command = Cli::parse().command;
+    checkout::notice_a_move()?;
+    match command {
         Command::Demo { arguments } => demo(&typed_in, &arguments),
         Command::Test { without_container } => test(&typed_in, without_container),
+        Command::House => house::check(is_ci()),
         Command::Bench { arguments } => bench(&typed_in, &arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
         Command::Soak { minutes } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
@@ -111,26 +121,24 @@ fn provide(typed_in: &Path, profile: Profile) -> anyhow::Result<()> {
     v8::provide(typed_in, profile)
 }
 
+/// Tells whether this is CI, which leaves nothing out for want of a registry.
+fn is_ci() -> bool {
+    std::env::var_os("CI").is_some()
+}
+
 fn demo(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
-    step("Building the relay and the quickstart (the first time takes some minutes)");
-    run::check(cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "sandbox-relay",
-        "--package",
-        "examples",
-        "--no-default-features",
-    ]))?;
+    step("Building the programs and the quickstart (the first time takes some minutes)");
+    run::check(cargo().args(["build", "--release", "--locked"]).args(selection::DEMO))?;
     step("Auditing this project's dependencies with one script, in a relay of its own");
     let program = run::target_folder()?.join("release/quickstart");
-    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
+    run::check(Program::new(program).args(arguments).current_dir(typed_in))
 }
 
 fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
+    house::check(is_ci())?;
     // All that may be missing, before what takes long.
     cargo_with_lints()?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
@@ -142,12 +150,12 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     run::check(cargo().args(["check", "--package", "host-client", "--no-default-features", "--locked"]))?;
     step("Running the tests");
     let mut tests = cargo_with_lints()?;
-    tests.args(["test", "--workspace", "--locked", "--exclude", "container-tests"]);
+    tests.args(["test", "--locked"]).args(selection::TESTS);
     run::check_within(run::TEST_LIMIT, &mut tests)?;
     models()?;
     if system::is_debian() {
         // CI has to see it done; a machine behind a wall may have no packages for it.
-        v8::configure_only(std::env::var_os("CI").is_some())?;
+        v8::configure_only(is_ci())?;
     } else {
         step("Building V8 from source is tried on Debian alone: this system is another");
     }
@@ -168,30 +176,32 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is there only with the feature `rig`. It has builds of its own, of host-client alone: rig changes in what order the
-/// members of JSON stand, for all that is built together with it.
+/// Builds and tests what is there only with the feature `rig`, and what meets it. It has a build of its own: rig
+/// changes in what order the members of JSON stand, for all that is built together with it. The workspace is selected
+/// with it, so that whatever does not depend on that is shared with the other tests.
 fn models() -> anyhow::Result<()> {
     step("Building and testing what talks to models, with the lints");
-    let mut tests = cargo_with_lints()?;
-    tests.args(["test", "--package", "host-client", "--features", "rig", "--locked"]);
-    tests.args(["--test", "rig", "--test", "programmatic"]);
-    run::check_within(run::TEST_LIMIT, &mut tests)
+    let modules = ["rig::", "programmatic::"];
+    let tests = || -> anyhow::Result<Program> {
+        let mut tests = cargo_with_lints()?;
+        tests.args(["test", "--workspace", "--features", "host-client/rig", "--locked", "--test", "host", "--"]);
+        tests.args(modules);
+        Ok(tests)
+    };
+    run::check_within(run::TEST_LIMIT, &mut tests()?)?;
+    // A filter that fits no test is no failure by itself.
+    let listed = run::output(tests()?.arg("--list"))?;
+    let absent = modules.into_iter().find(|module| !listed.lines().any(|test| test.starts_with(module)));
+    absent.map_or(Ok(()), |module| anyhow::bail!("there are no tests named {module}…"))
 }
 
 fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
-    run::check(cargo().args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "sandbox-relay",
-        "--package",
-        "relay-bench",
-    ]))?;
+    let packages = selection::with(&selection::DEMO, &["relay-bench"]);
+    run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Measuring; leave the machine alone meanwhile");
-    let mut bench = std::process::Command::new(run::target_folder()?.join("release/relay-bench"));
+    let mut bench = Program::new(run::target_folder()?.join("release/relay-bench"));
     if let Some(bytes) = docker::image_bytes() {
         bench.arg(format!("--image-bytes={bytes}"));
     }
@@ -201,9 +211,9 @@ fn bench(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
 fn study(typed_in: &Path, arguments: &[String]) -> anyhow::Result<()> {
     provide(typed_in, Profile::Release)?;
     step("Building with optimizations");
-    let packages = ["--package", "sandbox-relay", "--package", "relay-study"];
+    let packages = selection::with(&selection::DEMO, &["relay-study"]);
     run::check(cargo().args(["build", "--release", "--locked"]).args(packages))?;
     step("Doing the tasks; the first time, MCP servers are installed from npm and PyPI");
     let program = run::target_folder()?.join("release/relay-study");
-    run::check(std::process::Command::new(program).args(arguments).current_dir(typed_in))
+    run::check(Program::new(program).args(arguments).current_dir(typed_in))
 }

@@ -10,14 +10,16 @@ use crate::metadata::Metadata;
 use crate::run::{cargo, check, output, step, target_folder};
 
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
-pub(crate) const RELAY: Program = Program { name: "sandbox-relay", package: "sandbox-relay" };
-pub(crate) const HOST: Program = Program { name: "relay-host", package: "relay-host" };
+pub(crate) const RELAY: Program = Program { name: "sandbox-relay", folder: "sandbox-relay" };
+pub(crate) const HOST: Program = Program { name: "relay-host", folder: "host-client/relay-host" };
 
 /// A program that is released.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
+    /// Its name, which is that of its package, too.
     pub(crate) name: &'static str,
-    pub(crate) package: &'static str,
+    /// The folder of its package in the repository.
+    pub(crate) folder: &'static str,
 }
 
 /// A folder of this machine, and what it is called in what is built.
@@ -45,7 +47,7 @@ pub(crate) fn build(program: Program) -> anyhow::Result<PathBuf> {
     let folders = folders(&target)?;
     let mut build = cargo();
     // One package at a time: together, each would get the features that the other needs of what they share.
-    build.args(["build", "--release", "--locked", "--target", TARGET, "--package", program.package]);
+    build.args(["build", "--release", "--locked", "--target", TARGET, "--package", program.name]);
     build.args(["--bin", program.name, "--target-dir"]).arg(&target);
     // Cargo takes these before all other flags, and for no build script or macro.
     build.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&folders)?);

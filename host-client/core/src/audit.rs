@@ -1,21 +1,22 @@
-//! The audit log: what was asked, decided, approved, run and answered, as a chain of JSON lines.
+//! The audit log: a hash chain of JSON lines that records executions, decisions, approvals and results.
 //!
 //! A line is `{"seq":…,"time":…,"kind":…,…,"prev":…,"hash":…}`. `hash` is the SHA-256 of the line's bytes before
-//! `,"hash":`, and `prev` is the `hash` of the line before it, so that a change, a gap and another order are found by
-//! [`verify()`]. Whoever can write the file can also write it anew from some line on: only a hash that was kept
-//! elsewhere ([`Audit::head`]) tells.
+//! `,"hash":`, and `prev` is the `hash` of the previous line, so that [`verify()`] finds changed, missing and reordered
+//! lines. Anybody who can write the file can also rewrite all lines from some line to the end. This is detected only
+//! with a hash that was stored elsewhere: [`Audit::head`] returns one.
 //!
-//! | kind | when | says |
+//! | kind | written when | contains |
 //! |---|---|---|
-//! | `opened` | a process opens the log; a file is new | host, process, version, what a crash left of a record |
+//! | `opened` | a process opens the log, or a new file begins | host, process, version, the torn record of a crash |
 //! | `execution` | before code is sent | client, limits, trace, code |
 //! | `decision` | before anything else is done for a call | tool, effect, arguments, decision, rule |
-//! | `approval` | a person was asked | verdict, approver, how long it took |
-//! | `completion` | a call is over, whether its tool ran or not | outcome, duration, sizes |
+//! | `approval` | a call needed an approval | verdict, approver, waiting time |
+//! | `completion` | a call is over, even if its tool did not run | outcome, duration, sizes |
 //! | `end` | an execution is over | outcome, duration, usage |
 //!
-//! The map: `record`, what is written; `redact` and `arguments`, what is not; `chain`, the hashes; `writer`, the file
-//! that is written; `files`, reading back; [`verify`](mod@verify) and [`show`]; `trail`, the records of one execution.
+//! The modules: `record` defines the records, `redact` and `arguments` what is left out of them, `chain` the hashes;
+//! `writer` writes the file, `files` reads it back, [`verify`](mod@verify) checks it, [`show`] prints it; `trail` holds
+//! the records of one execution.
 
 mod arguments;
 mod chain;
@@ -42,40 +43,54 @@ use self::record::{DecisionRecord, Record, StartRecord};
 use self::redactions::Redactions;
 use self::writer::Writer;
 
+pub use self::arguments::Arguments;
 pub use self::chain::{Hash, InvalidHash};
 pub use self::files::series;
 pub use self::record::{
-    Arguments, CallApproval, CallCompletion, CallDecision, Decision, ExecutionEnd, ExecutionStart, Origin, Verdict,
+    CallApproval, CallCompletion, CallDecision, Decision, ExecutionEnd, ExecutionStart, Origin, Verdict,
 };
 pub use self::redact::{REDACTED, Redaction};
 pub use self::show::records;
 pub(crate) use self::trail::{CallTrail, Trail};
 pub use self::verify::verify;
 
-/// Code over this size is recorded by its hash alone, in bytes. A relay takes no more.
+/// The most bytes of code that a record contains, 4 MiB: of longer code only the hash is recorded. Relays refuse longer
+/// code.
 const MAX_CODE_BYTES: usize = 4 << 20;
 
-/// Where the log is, and what stands in it.
+/// The settings of an audit log: its path, redactions, rotation and durability.
+///
+/// ```
+/// use host_client_core::AuditConfig;
+/// use host_client_core::audit::{CodeRecord, Redaction, SyncMode};
+///
+/// let mut config = AuditConfig::new("/var/log/my-agent/audit.jsonl");
+/// config.redact.push(Redaction { tools: vec!["bank.*".into()], path: "$..iban".into() });
+/// config.code = CodeRecord::HashOnly;
+/// config.rotate_bytes = 16 << 20;
+/// config.keep = Some(10);
+/// config.sync = SyncMode::EveryRecord;
+/// ```
 #[derive(Debug, Clone)]
 pub struct AuditConfig {
-    /// The file that is written. It is created with mode 0600; `.lock` and, for full files, `.000001` and so on are
-    /// added to its name.
+    /// The path of the file that is written. It is created with mode 0600. The lock file has the suffix `.lock`, full
+    /// files have `.000001`, `.000002` and so on.
     pub path: PathBuf,
-    /// What is left out of arguments.
+    /// The parts of arguments that are replaced by [`REDACTED`]; none by default.
     pub redact: Vec<Redaction>,
-    /// Whether code is recorded.
+    /// How much of the code is recorded; [`CodeRecord::Full`] by default.
     pub code: CodeRecord,
-    /// The size at which a file is full, in bytes; 64 MiB unless changed.
+    /// The size at which a file is rotated, in bytes; 64 MiB by default.
     pub rotate_bytes: u64,
-    /// How many full files are kept. Without, all: nothing that was recorded is ever removed unless somebody asked for
-    /// it.
+    /// The number of full files to keep; older ones are removed after a rotation. `None`, the default, keeps all.
     pub keep: Option<usize>,
-    /// What a crash of the machine may cost.
+    /// When records are synchronised with the disk; [`SyncMode::Never`] by default.
     pub sync: SyncMode,
 }
 
 impl AuditConfig {
-    /// A log without redactions and with the code, which loses nothing when this process crashes.
+    /// Creates the default settings for a log at `path`: no redactions, code recorded in full, files of 64 MiB that are
+    /// all kept, and [`SyncMode::Never`].
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -88,76 +103,97 @@ impl AuditConfig {
     }
 }
 
-/// What is recorded of an execution's code.
+/// How much of an execution's code is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeRecord {
-    /// The code and its hash.
+    /// Records the code, up to 4 MiB, and its SHA-256. This is the default.
     #[default]
     Full,
-    /// Its hash. Redaction does not reach into code: this is for where a model may have written secrets into it.
+    /// Records the SHA-256 alone. Redactions do not apply to code: use this if a model may write secrets into it.
     HashOnly,
 }
 
-/// When records reach the disk itself.
+/// When records are synchronised with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMode {
-    /// When the system writes them. A crash of the process loses nothing, one of the machine the last seconds.
+    /// Leaves it to the operating system. A crash of the process loses no record; a crash of the machine loses those of
+    /// the last seconds. This is the default.
     #[default]
     Never,
-    /// Before the call goes on, which costs each record what the disk takes, often milliseconds.
+    /// Synchronises each record before the call goes on (`fdatasync`), which often takes milliseconds.
     EveryRecord,
 }
 
-/// Why there is no audit log, or no record.
+/// An error of opening, writing or reading an audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The record could not be written: what it is about must not happen.
+    /// A record could not be written: the execution or call that it is about must not run.
     #[error("the audit log {} cannot be written: {error}", path.display())]
     Write {
-        /// The file.
+        /// The path of the log or of its lock file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system, or of writing the record as JSON.
         error: io::Error,
     },
-    /// A file could not be read.
+    /// A file or folder of the log could not be read.
     #[error("the audit log {} cannot be read: {error}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         error: io::Error,
     },
-    /// Another process writes it.
+    /// Another open log holds the lock: another process, or another [`Audit::open`] in this one.
     #[error("the audit log {} is in use by another process: stop that one, or name another file", path.display())]
     InUse {
-        /// The file.
+        /// The path of the log.
         path: PathBuf,
     },
-    /// What is there does not end with an audit record.
+    /// The existing file does not end with an audit record. Nothing was written to it.
     #[error(
         "{} is no audit log, or its end was changed: nothing was written to it. Verify it, and move it away or \
          name another file", path.display()
     )]
     NotALog {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// A redaction cannot be used.
+    /// A redaction names no tools, its JSONPath is invalid, or the feature `redact` is off.
     #[error("the redaction {path:?} cannot be used: {reason}")]
     Redaction {
-        /// Its path.
+        /// The JSONPath of the redaction.
         path: String,
-        /// What is wrong with it.
+        /// The reason, as a sentence.
         reason: String,
     },
 }
 
-/// An audit log that is open. Clones share it; it is closed when the last is dropped.
+/// An open audit log. Clones share it; it is closed when the last clone is dropped.
 ///
-/// Each method returns when its record is in the file (with [`SyncMode::EveryRecord`], on the disk). After an error it
-/// is not, and what it is about must not be done. They block for one `write`: microseconds, unless the disk is slow.
+/// A [`Host`](crate::Host) with an audit writes all records itself:
+///
+/// ```
+/// use host_client_core::audit::{series, verify};
+/// use host_client_core::{Audit, AuditConfig, Host, Tools};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("audit.jsonl");
+/// let audit = Audit::open(AuditConfig::new(&path))?;
+/// let host = Host::new(Tools::new()).audit(audit.clone());
+///
+/// // Store this pair elsewhere: it proves later that nobody rewrote the log up to this record.
+/// let (seq, hash) = audit.head();
+/// assert_eq!(seq, 1);
+/// assert!(verify(&series(&path)?, Some(hash))?.is_whole());
+/// # Ok(()) }
+/// ```
+///
+/// Each method returns when its record is in the file, and with [`SyncMode::EveryRecord`] on the disk. After an error
+/// the record is not in the log, and the execution or call that it is about must not go on. The methods block for one
+/// `write`: microseconds, unless the disk is slow.
 #[derive(Clone)]
 pub struct Audit(Arc<Inner>);
 
@@ -175,27 +211,31 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// Opens a log: a new one, or one that goes on where it ended. What a crash left of a last record is cut off and
-    /// told of in the first record.
+    /// Creates a log, or continues an existing one. A record that a crash left incomplete is cut off, and its beginning
+    /// is kept in the new `opened` record.
     ///
     /// # Errors
-    /// A redaction is wrong; another process has the log open; the file is something else; it cannot be written.
+    /// - [`AuditError::Redaction`]: a redaction is not usable.
+    /// - [`AuditError::InUse`]: the log is already open.
+    /// - [`AuditError::NotALog`]: the file is not an audit log, or its end was changed.
+    /// - [`AuditError::Read`], [`AuditError::Write`]: a file cannot be read or written.
     pub fn open(config: AuditConfig) -> Result<Self, AuditError> {
         let redactions = Redactions::parse(&config.redact)?;
         let (code, sync) = (config.code, config.sync);
         Ok(Self(Arc::new(Inner { redactions, code, sync, writer: Mutex::new(Writer::open(config)?) })))
     }
 
-    /// The number and the hash of the last record. Whoever keeps them elsewhere can prove later what the log was.
+    /// Returns the number and the hash of the last record. Stored elsewhere, the hash proves later that no record up to
+    /// this one was rewritten or cut off: pass it to [`verify()`].
     pub fn head(&self) -> (u64, Hash) {
         let link = self.writer().link();
         (link.seq, link.hash)
     }
 
-    /// Records that code is about to run. Afterwards one [`Audit::end`] has to follow.
+    /// Records that code is about to run. One [`Audit::end`] must follow.
     ///
     /// # Errors
-    /// The record could not be written: the code must not run.
+    /// [`AuditError::Write`]: the record could not be written, and the code must not run.
     pub fn execution(&self, start: &ExecutionStart<'_>) -> Result<(), AuditError> {
         let is_recorded = self.0.code == CodeRecord::Full && start.code.len() <= MAX_CODE_BYTES;
         self.append(&StartRecord {
@@ -208,11 +248,11 @@ impl Audit {
         })
     }
 
-    /// Records what the policy says to a call. Afterwards one [`Audit::completion`] has to follow, for a call that is
-    /// denied, too; after an error none does.
+    /// Records the policy's decision on a call. One [`Audit::completion`] must follow, also if the call is denied; none
+    /// after an error.
     ///
     /// # Errors
-    /// The record could not be written: the tool must not run.
+    /// [`AuditError::Write`]: the record could not be written, and the tool must not run.
     pub fn decision(&self, decision: &CallDecision<'_>) -> Result<(), AuditError> {
         let arguments = RecordedArguments::new(decision.tool, decision.arguments, &self.0.redactions);
         self.append(&DecisionRecord {
@@ -227,10 +267,10 @@ impl Audit {
         })
     }
 
-    /// Records what a person said to a call.
+    /// Records a person's verdict on a call, or that there was none.
     ///
     /// # Errors
-    /// The record could not be written: the tool must not run.
+    /// [`AuditError::Write`]: the record could not be written, and the tool must not run.
     pub fn approval(&self, approval: &CallApproval<'_>) -> Result<(), AuditError> {
         self.append(approval)
     }
@@ -238,8 +278,8 @@ impl Audit {
     /// Records that a call is over.
     ///
     /// # Errors
-    /// The record could not be written. The call has happened: [`verify()`] will show it as one that nobody knows the
-    /// end of.
+    /// [`AuditError::Write`]: the record could not be written. The call has happened: [`verify()`] will list it as
+    /// unfinished.
     pub fn completion(&self, completion: &CallCompletion<'_>) -> Result<(), AuditError> {
         self.append(completion)
     }
@@ -247,23 +287,25 @@ impl Audit {
     /// Records that an execution is over.
     ///
     /// # Errors
-    /// The record could not be written.
+    /// [`AuditError::Write`]: the record could not be written. [`verify()`] will list the execution as unfinished.
     pub fn end(&self, end: &ExecutionEnd<'_>) -> Result<(), AuditError> {
         self.append(end)
     }
 
     fn append<R: Record>(&self, record: &R) -> Result<(), AuditError> {
         let append = || self.writer().append(record);
-        // A disk that is waited for takes milliseconds, or hangs: others of this thread must not wait with us.
-        let is_shared = || {
+        // Synchronising takes milliseconds, or hangs: other tasks of this worker thread must not wait for it.
+        // `block_in_place` panics on a current-thread runtime.
+        let can_block_in_place = || {
             use tokio::runtime::{Handle, RuntimeFlavor};
             Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread)
         };
-        if self.0.sync == SyncMode::EveryRecord && is_shared() { tokio::task::block_in_place(append) } else { append() }
+        let is_slow = self.0.sync == SyncMode::EveryRecord;
+        if is_slow && can_block_in_place() { tokio::task::block_in_place(append) } else { append() }
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
-        // A record counts as written only after all that could panic.
+        // A panic while the lock is held leaves the writer consistent: a record counts as written only at the end.
         self.0.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! A door for the benchmark: the host's side of a session without a socket. Only built for it.
+//! The entry point for the benchmark in `dev/bench`: the host's side of a session without a socket.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::event::EventStream;
 use crate::host::Host;
 use crate::session::{Outbox, Session};
 
-/// One execution whose calls come from here, as if a relay had sent them.
+/// One execution in a session without a relay: [`HostSide::call`] sends its calls.
 #[derive(Debug)]
 pub struct HostSide {
     session: Arc<Session>,
@@ -24,10 +24,11 @@ pub struct HostSide {
 }
 
 impl HostSide {
-    /// An execution that may call a million tools.
+    /// Opens a session and an execution in it that may make a million calls.
     ///
     /// # Errors
-    /// It could not be recorded.
+    /// - [`Error::Local`]: the execution could not be opened.
+    /// - [`Error::Audit`]: its start could not be recorded.
     pub fn open(host: Host) -> Result<Self, Error> {
         let (session, answers) = Session::new(Arc::new(host), true);
         let budget = Budget {
@@ -46,12 +47,13 @@ impl HostSide {
         Ok(Self { session, answers, execution, opened, sequence: 1 })
     }
 
-    /// What happens in it.
+    /// Returns the events of the execution.
     pub fn events(&self) -> EventStream {
         EventStream::new(self.opened.events.resubscribe())
     }
 
-    /// Calls a tool, and gives its answer: from the decoded message to the one that would be encoded.
+    /// Calls a tool and waits for its result, from the decoded message to the one that would be encoded; `None`: the
+    /// session refused the call.
     pub async fn call(&mut self, tool: &str, arguments: Bytes) -> Option<wire::ToolResult> {
         self.sequence += 1;
         let call = Payload::ToolCall(wire::ToolCall {

@@ -21,11 +21,11 @@ use crate::call::{ExecutionContext, IntrospectionState};
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
-use crate::random::new_trace;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
 use crate::session::Session;
 use crate::session::connection;
+use crate::trace;
 
 pub use crate::outcome::{Usage, Warning};
 pub use crate::session::config::ClientConfig;
@@ -109,8 +109,11 @@ impl Client {
     /// - [`Error::Unauthenticated`]: the relay does not accept the token.
     /// - [`Error::Refused`]: the server is no relay, or is full.
     /// - [`Error::Tools`]: the tools are more than a relay takes.
+    /// - [`Error::Policy`]: a pattern of the policy can fit no tool.
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
-        let (session, welcome) = connection::connect(&config, host.into()).await?;
+        let host = host.into();
+        host.policy.check()?;
+        let (session, welcome) = connection::connect(&config, host).await?;
         let subject = subject(&config.token).unwrap_or_else(|| "unknown".into());
         Ok(Self::over(session, welcome, config.queue_timeout, &subject))
     }
@@ -201,11 +204,12 @@ impl Client {
     /// # Errors
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
+    /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
         // Which route it takes depends on the bindings that it has.
         let mut request = request.with_offered(self.offered());
         let grant = self.grant();
-        let (budget, within) = self.budget(&request, &grant);
+        let (budget, within) = self.budget(&request, &grant)?;
         #[cfg(feature = "short-path")]
         let plan = self.plan(&request, &budget, &grant);
         let result_bytes = budget.result_bytes;
@@ -267,41 +271,45 @@ impl Client {
     /// Opens an execution in the ledger, with what its calls are held against.
     fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Result<Opened, Error> {
         let host = &self.session.host;
-        let trace = request.trace.unwrap_or_else(new_trace);
         let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
         let approver = request.approver.take().or_else(|| host.approver.clone());
         let approval_ms = grant.effective_limit(&request.limits, LimitName::ApprovalMs);
-        let context = |id: ExecutionId, events: broadcast::Sender<Event>| ExecutionContext {
-            tools,
-            introspection,
-            span: tracing::info_span!(
+        let context = |id: ExecutionId, events: broadcast::Sender<Event>| {
+            let span = tracing::info_span!(
                 "execute_code",
                 gen_ai.operation.name = "execute_tool",
                 gen_ai.tool.name = "execute_code",
                 execution = id.as_str(),
-                trace_id = trace.trace_id(),
-            ),
-            audit: host.audit.clone(),
-            trail: OnceLock::new(),
-            id,
-            code: request.code.as_str().into(),
-            phase: request.phase,
-            trace,
-            events,
-            spending: Spending::new(&host.policy.budget),
-            approvals: ApprovalState::default(),
-            approver,
-            approval_timeout: Duration::from_millis(approval_ms),
+                trace_id = tracing::field::Empty,
+            );
+            let trace = trace::begin(&span, request.trace);
+            span.record("trace_id", trace.trace_id());
+            ExecutionContext {
+                tools,
+                introspection,
+                span,
+                audit: host.audit.clone(),
+                trail: OnceLock::new(),
+                id,
+                code: request.code.as_str().into(),
+                phase: request.phase,
+                trace,
+                events,
+                spending: Spending::new(&host.policy.budget),
+                approvals: ApprovalState::default(),
+                approver,
+                approval_timeout: Duration::from_millis(approval_ms),
+            }
         };
         self.session.ledger.open(budget, context).map_err(lost)
     }
 
     /// Returns what the relay may call in an execution, and after how long the execution is given up. We count it too, and
     /// take the relay's word only for less than the maxima.
-    fn budget(&self, request: &ExecuteRequest, grant: &TokenGrant) -> (Budget, Duration) {
+    fn budget(&self, request: &ExecuteRequest, grant: &TokenGrant) -> Result<(Budget, Duration), Error> {
         let limit = |name: LimitName| grant.effective_limit(&request.limits, name);
         let budget = Budget {
-            tools: ToolPatterns::new(request.tools.clone()).and(&grant.tools),
+            tools: request.tools.as_ref().map(ToolPatterns::checked).transpose()?.unwrap_or_default().and(&grant.tools),
             arguments_bytes: limit(LimitName::ArgumentsBytes),
             tool_calls: limit(LimitName::ToolCalls),
             result_bytes: limit(LimitName::ResultBytes)
@@ -309,7 +317,7 @@ impl Client {
             in_flight: usize::try_from(limit(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
         };
         let wall = Duration::from_millis(limit(LimitName::WallMs));
-        (budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE))
+        Ok((budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE)))
     }
 
     /// Finds the call that a request is, if it can be made here; `None`: it runs as code at the relay.

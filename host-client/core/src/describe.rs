@@ -1,4 +1,5 @@
-//! Tools described for models and code: searched, declared in TypeScript, listed under a budget, their results learnt.
+//! Descriptions of tools for models and code: search, TypeScript declarations, overviews within a number of tokens, and
+//! learned result types.
 
 pub mod catalogue;
 pub mod declare;

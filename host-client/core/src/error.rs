@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io;
 
-use relay_proto::{Code, LimitName};
+use relay_proto::{Code, InvalidToolPattern, LimitName};
 
 use crate::audit::AuditError;
 use crate::outcome::{OutputItem, Usage, Warning};
+use crate::rules::policy::PolicyError;
 use crate::tool::InvalidTool;
 
 /// Why something did not work.
@@ -46,6 +47,12 @@ pub enum Error {
     /// The tools are too many or too large to be announced to a relay.
     #[error("the tools cannot be announced: {0}")]
     Tools(String),
+    /// A pattern of tool names can fit no tool.
+    #[error(transparent)]
+    Pattern(#[from] InvalidToolPattern),
+    /// The host's policy cannot be used.
+    #[error("the policy cannot be used: {0}")]
+    Policy(#[from] PolicyError),
     /// The request could not be recorded in the audit, and was not carried out.
     #[error("nothing was run: {0}")]
     Audit(#[from] AuditError),

@@ -1,5 +1,5 @@
-//! What an application can watch while code runs. Watching never holds up a tool: who is slow misses events and is told
-//! how many.
+//! The events of an execution, for applications that watch it. Watching never delays a tool: a watcher that is too slow
+//! misses events, and is told how many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,81 +11,81 @@ pub use crate::outcome::{OutputItem, OutputKind};
 
 use crate::outcome::Usage;
 
-/// How many events wait for a slow watcher.
+/// The most events that wait for a slow watcher; it misses the older ones.
 pub(crate) const KEPT: usize = 1_024;
 
-/// Where a request is carried out.
+/// The place where a request is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Route {
-    /// On this host: it is one tool call and no code.
+    /// On this host, without a relay: the code is a single tool call.
     Host,
-    /// As code, in a worker of the relay.
+    /// In a worker of the relay, as code.
     Relay,
 }
 
-/// One thing that happened in an execution.
+/// One event of an execution. [`EventStream`] has an example.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// There is something to run.
+    /// The client accepted the code.
     CodeReceived {
-        /// The length of the code.
+        /// The length of the code in bytes.
         bytes: usize,
     },
-    /// It was decided where to run it.
+    /// The client chose where the code runs.
     RouteChosen(Route),
-    /// It is on its way to where it runs.
+    /// The execution started: its code was handed over, or its single tool call begins.
     Started,
-    /// The code calls a tool, and the call is within what the execution was given.
+    /// The code calls a tool. The call is within the execution's limits; the policy has not decided yet.
     ToolCallRequested {
         /// The call's id in its session.
         id: u64,
-        /// The name as it came.
+        /// The tool's full name as the code wrote it; there may be no such tool.
         tool: String,
-        /// The length of the arguments' JSON.
+        /// The length of the arguments' JSON, in bytes.
         arguments_bytes: usize,
     },
-    /// The policy or a person does not let the call run.
+    /// The policy, a person or a budget denied a call: its tool does not run.
     ToolCallDenied {
         /// The call's id in its session.
         id: u64,
-        /// The tool.
+        /// The tool's full name.
         tool: ToolName,
-        /// `TOOL_DENIED`, `APPROVAL_DENIED` or `APPROVAL_TIMEOUT`, or the budget that is used up.
+        /// The error code: `TOOL_DENIED`, `APPROVAL_DENIED`, `APPROVAL_TIMEOUT`, or that of the exhausted budget.
         code: Code,
-        /// Why, as the code reads it.
+        /// The error message that the code gets.
         reason: String,
-        /// The line of the policy.
+        /// The rule of the policy that decided.
         rule: Arc<str>,
     },
-    /// A person is asked.
+    /// The approver is asked about a call.
     ToolCallAwaitingApproval {
         /// The call's id in its session.
         id: u64,
-        /// The tool.
+        /// The tool's full name.
         tool: ToolName,
-        /// The line of the policy that asks.
+        /// The rule of the policy that requires the approval.
         rule: Arc<str>,
-        /// How long there is for an answer.
+        /// The time for an answer; without one, the call is denied.
         within: Duration,
     },
-    /// A person said yes.
+    /// A call that needed an approval has it.
     ToolCallApproved {
         /// The call's id in its session.
         id: u64,
-        /// The tool.
+        /// The tool's full name.
         tool: ToolName,
-        /// Who said so; nothing where an earlier answer holds.
+        /// The name of the approver that was asked; `None`: an earlier approval covers this call.
         by: Option<String>,
-        /// For how long: `once`, `execution` or `session`.
+        /// The scope of the approval: `once`, `execution` or `session`.
         scope: &'static str,
     },
-    /// A tool runs.
+    /// A tool begins to run.
     ToolCallStarted {
         /// The call's id in its session.
         id: u64,
-        /// The tool.
+        /// The tool's full name.
         tool: ToolName,
     },
     /// A tool says how far a call is. At most ten such reports of a call are told at once, and ten in each second after that; a
@@ -102,47 +102,68 @@ pub enum Event {
         /// What the tool is doing, in at most 1 KiB; empty where it does not say.
         message: String,
     },
-    /// A tool answered.
+    /// A tool returned a result.
     ToolCallFinished {
         /// The call's id in its session.
         id: u64,
-        /// The tool.
+        /// The tool's full name.
         tool: ToolName,
-        /// How long it took, from the request on.
+        /// The time since the call's request.
         elapsed: Duration,
-        /// The length of its result's JSON.
+        /// The length of the result's JSON, in bytes.
         result_bytes: usize,
     },
-    /// A call failed, or could not be made.
+    /// A call failed: there is no such tool, its arguments do not fit, or the tool failed.
     ToolCallFailed {
         /// The call's id in its session.
         id: u64,
-        /// The name as it came.
+        /// The tool's full name as the code wrote it; there may be no such tool.
         tool: String,
-        /// Why.
+        /// The error code.
         code: Code,
-        /// The same in words.
+        /// The error message that the code gets.
         message: String,
     },
-    /// The code printed.
+    /// The code wrote output, with `console` or with `emit`.
     Output(OutputItem),
     /// The code returned a value.
     Result {
-        /// The length of its JSON.
+        /// The length of the value's JSON, in bytes.
         bytes: usize,
     },
-    /// It is over; nothing follows.
+    /// The execution is over. This is the last event.
     Ended {
-        /// The error code, where it failed.
+        /// The error code; `None`: the execution succeeded.
         code: Option<Code>,
-        /// What was used, as far as the relay said.
+        /// The usage that the relay reported; zero where it reported none.
         usage: Usage,
     },
-    /// This watcher was too slow and missed so many events.
+    /// The watcher was too slow, and missed this number of events.
     Missed(u64),
 }
 
-/// The events of one execution, in their order, until it ends.
+/// The events of one execution in their order, up to [`Event::Ended`].
+///
+/// ```no_run
+/// use host_client_core::{Client, Event, ExecuteRequest};
+///
+/// # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut execution = client.execute(ExecuteRequest::new("return await mcp.call('math.add', {a: 1, b: 2})")).await?;
+/// if let Some(mut events) = execution.events() {
+///     tokio::spawn(async move {
+///         while let Some(event) = events.next().await {
+///             match event {
+///                 Event::ToolCallStarted { tool, .. } => println!("{tool} runs"),
+///                 Event::ToolCallFailed { tool, code, message, .. } => println!("{tool} failed: {code}, {message}"),
+///                 Event::Output(item) => println!("{}", item.text),
+///                 _ => {}
+///             }
+///         }
+///     });
+/// }
+/// let outcome = execution.await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct EventStream {
     events: broadcast::Receiver<Event>,
@@ -154,7 +175,7 @@ impl EventStream {
         Self { events, has_ended: false }
     }
 
-    /// The next event; nothing after the last.
+    /// Waits for the next event; `None`: the last one was returned, or the execution was dropped.
     pub async fn next(&mut self) -> Option<Event> {
         if self.has_ended {
             return None;

@@ -1,4 +1,5 @@
-//! The step that runs a tool, as a [`tower::Service`]: an application puts layers of its own around it.
+//! The step of a call that runs its tool, as a [`tower::Service`] that applications can wrap in layers
+//! ([`Host::layer`](crate::Host::layer)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,17 +16,18 @@ use crate::tool::Manifest;
 use crate::tool::Registered;
 use crate::tool::{CallContext, ToolError};
 
-/// A call that has passed everything before it runs: the policy, its schema, an approval where one was needed, the audit.
+/// A call that is about to run: the policy allowed it, its arguments fit the tool's schema, it has the approval that it
+/// needs, and the audit recorded it.
 pub struct ToolRequest {
-    /// Where the call comes from.
+    /// The call's origin, deadline and trace.
     pub context: CallContext,
-    /// The arguments.
+    /// The arguments of the call.
     pub arguments: Value,
     pub(crate) registered: Arc<Registered>,
 }
 
 impl ToolRequest {
-    /// What is known of the tool.
+    /// Returns the tool's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.registered.spec.manifest
     }
@@ -37,14 +39,15 @@ impl fmt::Debug for ToolRequest {
     }
 }
 
-/// What runs tools, with all layers around it. The answer is UTF-8 JSON. A layer's own errors become `TOOL_FAILED`.
+/// The service that runs tools, with all layers around it. Responses are UTF-8 JSON. If a layer fails with an error of
+/// its own, the call fails with `TOOL_FAILED`.
 pub type ToolService = BoxCloneSyncService<ToolRequest, Bytes, BoxError>;
 
-/// The innermost service: it calls the tool.
+/// The innermost service, which waits for the tool's concurrency limit and calls the tool.
 #[derive(Debug, Clone, Copy)]
 struct Executor;
 
-/// A tool's error on its way through layers.
+/// A tool's error while it passes through the layers, which know only boxed errors.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct ToolFailure(ToolError);
@@ -70,12 +73,12 @@ impl Service<ToolRequest> for Executor {
     }
 }
 
-/// A service that runs tools and nothing else.
+/// Creates a service without layers.
 pub(crate) fn service() -> ToolService {
     BoxCloneSyncService::new(Executor)
 }
 
-/// Puts a layer around a service.
+/// Wraps a service in a layer.
 pub(crate) fn layered<L>(service: ToolService, layer: &L) -> ToolService
 where
     L: Layer<ToolService>,
@@ -86,7 +89,10 @@ where
     BoxCloneSyncService::new(layer.layer(service).map_err(Into::into))
 }
 
-/// Runs a call through a service.
+/// Runs a call with a service.
+///
+/// # Errors
+/// The code and message of the tool's error, or `TOOL_FAILED` and the message of a layer's error.
 pub(crate) async fn run(service: ToolService, request: ToolRequest) -> Result<Bytes, (ErrorCode, String)> {
     service.oneshot(request).await.map_err(|error| match error.downcast::<ToolFailure>() {
         Ok(failure) => failure.0.into_parts(),

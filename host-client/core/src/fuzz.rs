@@ -1,4 +1,4 @@
-//! Doors for the fuzz targets: what takes bytes from a relay or a tool's author. Only built for them.
+//! Entry points for the fuzz targets in `dev/fuzz`: the code that takes bytes from a relay or a tool's author.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,11 +17,14 @@ use crate::tool::validate::Schema;
 use crate::tool::{Effect, ToolSpec};
 use crate::tools::Tools;
 
-/// How many calls the one execution of [`session`] was granted.
-const CALLS: u64 = 3;
+/// The most tool calls that the execution of [`session`] may make.
+const MAX_CALLS: u64 = 3;
 
-/// A relay's messages, in pieces, each with its length in two bytes: no more calls run than were granted, and only of the tool
-/// that was given.
+/// Feeds a session with messages of a relay, each preceded by its length in two bytes (little endian), and checks that
+/// no more calls run than the budget allows, none after the end, and only those of the allowed tool.
+///
+/// # Panics
+/// One of these checks fails.
 pub fn session(mut data: &[u8]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     let ran = Arc::new(AtomicUsize::new(0));
@@ -41,7 +44,7 @@ pub fn session(mut data: &[u8]) {
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,
-            tool_calls: CALLS,
+            tool_calls: MAX_CALLS,
             in_flight: 2,
             result_bytes: 1 << 20,
         };
@@ -64,11 +67,15 @@ pub fn session(mut data: &[u8]) {
             while sent.try_next().is_some() {}
             ended |= opened.outcome.try_recv().is_ok();
         }
-        assert!(ran.load(Ordering::SeqCst) as u64 <= CALLS);
+        assert!(ran.load(Ordering::SeqCst) as u64 <= MAX_CALLS);
     });
 }
 
-/// A tool's schema: whatever is taken can be asked about a value, and whatever comes can be declared.
+/// Compiles a tool's schema, checks values against it if it is usable, and declares the tool: none of this may panic,
+/// hang or exceed [`MAX_BYTES`].
+///
+/// # Panics
+/// The declaration is too long.
 pub fn schema(data: &[u8]) {
     let Ok(schema) = serde_json::from_slice(data) else { return };
     let spec = ToolSpec::new("a.b", "", schema).effect(Effect::ReadOnly);

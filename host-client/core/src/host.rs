@@ -1,4 +1,4 @@
-//! The application's side of every session: its tools, policy, approver and audit.
+//! The host: an application's tools with the policy, approver, audit and layers that all calls pass.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,19 +14,47 @@ use crate::rules::approval::{Approver, Grants};
 use crate::rules::policy::Policy;
 use crate::tools::Tools;
 
-/// Tools, and what every call of them is held against. Clients are connected with one, and may share it; where there is
-/// nothing but tools, `tools.into()` is one with the rules that hold by default.
+/// An application's tools with the policy, approver, audit and layers that every call of them passes.
+///
+/// A client is connected with a host, and several clients may share one. [`Client::connect`](crate::Client::connect)
+/// also takes [`Tools`] alone, which become a host with the default policy.
+///
+/// ```
+/// use host_client_core::{Approval, CallbackApprover, Effect, Host, ToolError, Tools};
+/// use serde_json::json;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Pay { to: String, amount: u32 }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tools = Tools::new();
+/// let pay = |args: Pay| async move { Ok::<_, ToolError>(format!("{} to {}", args.amount, args.to)) };
+/// tools.add("bank.pay", "Pays an amount", Effect::Mutating, pay)?;
+///
+/// let small_amounts = CallbackApprover::new("small amounts", |request| async move {
+///     if request.arguments["amount"].as_u64() < Some(100) { Approval::Once } else { Approval::deny() }
+/// });
+/// // The default policy requires an approval for tools that change something.
+/// let host = Host::new(tools).approver(small_amounts);
+///
+/// let result = host.call("bank.pay", &json!({"to": "Ada", "amount": 7})).await?;
+/// assert_eq!(result, r#""7 to Ada""#);
+/// let denied = host.call("bank.pay", &json!({"to": "Ada", "amount": 700})).await;
+/// assert!(denied.is_err());
+/// # Ok(()) }
+/// ```
 pub struct Host {
     pub(crate) tools: Tools,
     pub(crate) policy: Policy,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    /// What was approved for the calls of [`Host::call`].
+    /// The approvals that a person gave for the whole session, for the calls of [`Host::call`].
     pub(crate) grants: Grants,
     pub(crate) audit: Option<Audit>,
     pub(crate) service: ToolService,
-    /// Counts the calls of [`Host::call`].
+    /// The number of calls made with [`Host::call`].
     pub(crate) calls: AtomicU64,
-    /// Tells these calls apart from those of other hosts in the audit.
+    /// The id that stands for the session in the audit's records of these calls.
     pub(crate) key: String,
 }
 
@@ -43,7 +71,10 @@ impl From<Tools> for Arc<Host> {
 }
 
 impl Host {
-    /// Tools that read run, and all others are refused, for there is nobody to ask.
+    /// Creates a host with the default policy, and without approver, audit and layers: tools with [`Effect::ReadOnly`]
+    /// run, calls of all others need an approval and fail with `APPROVAL_DENIED`, because there is no approver.
+    ///
+    /// [`Effect::ReadOnly`]: crate::Effect::ReadOnly
     pub fn new(tools: Tools) -> Self {
         Self {
             tools,
@@ -57,38 +88,43 @@ impl Host {
         }
     }
 
-    /// Sets the rules. Without, tools that read run, and all others are asked about.
+    /// Sets the policy. By default, tools with [`Effect::ReadOnly`](crate::Effect::ReadOnly) run, and calls of all
+    /// others need an approval.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
-        // What the policy says of tools holds for this host alone.
+        // The policy changes manifests for this host alone: other hosts may share the tools.
         self.tools = self.tools.amended(&policy.manifests);
         self.policy = policy;
         self
     }
 
-    /// Sets who is asked where the rules ask. Without, nobody is, and such calls fail with `APPROVAL_DENIED`.
+    /// Sets the approver, which decides on calls that need an approval. Without one, these calls fail with
+    /// `APPROVAL_DENIED`.
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Records what is asked, decided and done. What cannot be recorded is not done.
+    /// Sets the audit log, which records every execution, decision, approval and result. A call that cannot be recorded
+    /// is not made. There is none by default.
     #[must_use]
     pub fn audit(mut self, audit: Audit) -> Self {
         self.audit = Some(audit);
         self
     }
 
-    /// Remembers what the results of tools without an output schema are like, and says it where such a tool is declared:
-    /// shapes, never values. They are not promised, and nothing is held against them. Off unless turned on.
+    /// Turns on or off, as is the default, the learning of result types: the types of the results of tools without an
+    /// output schema are observed, and shown to models in the tools' declarations. Values are never kept, and results
+    /// are not checked against these types.
     #[must_use]
     pub fn learn_results(mut self, learns: bool) -> Self {
         self.tools = self.tools.learning(learns);
         self
     }
 
-    /// Puts a layer around the running of tools, such as one of [`tower`] that limits their rate. The last one is outermost.
+    /// Wraps the step that runs tools in a [`tower`] layer, such as a rate limit. The last layer added is the
+    /// outermost.
     #[must_use]
     pub fn layer<L>(mut self, layer: &L) -> Self
     where
@@ -101,7 +137,7 @@ impl Host {
         self
     }
 
-    /// The tools.
+    /// Returns the tools, with their manifests as the policy changes them.
     pub fn tools(&self) -> &Tools {
         &self.tools
     }

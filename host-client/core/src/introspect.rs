@@ -1,5 +1,6 @@
-//! What code asks about its tools, as calls of the server `mcp`. The host answers them itself, before any tool is looked up:
-//! they read, need no approval, and tell only of tools that the asking execution may call.
+//! Introspection: the calls of the reserved server `mcp`, with which code searches and describes its tools. The host
+//! answers them itself, before it looks up any tool: they need no approval, and show only tools that the execution may
+//! call.
 
 use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LimitName, ToolPatterns};
 use serde_json::{Map, Value, json};
@@ -8,33 +9,34 @@ use crate::describe::catalogue::first_line;
 use crate::tool::Registered;
 use crate::tools::Tools;
 
-/// How many tools a search gives unless told otherwise.
+/// The default number of tools that a search returns.
 pub const FOUND: usize = 10;
-/// The most tools that a search gives.
+/// The most tools that a search returns.
 pub const MAX_FOUND: usize = 50;
-/// The most bytes of a declaration among many that were found.
-const FOUND_BYTES: usize = 2 << 10;
+/// The most bytes of the declaration of each tool that a search returns, 2 KiB.
+const MAX_FOUND_BYTES: usize = 2 << 10;
 
-/// What can be asked.
+/// A call of the server `mcp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// `mcp.search {query, limit?}`: the tools that words fit, the best first.
+    /// `mcp.search {query, limit?}` returns the tools that match the query, the best first.
     Search,
-    /// `mcp.describe {name}`: one tool, or which may have been meant.
+    /// `mcp.describe {name}` returns one tool, or an error that names similar ones.
     Describe,
-    /// `mcp.interfaces {}`: all tools by server and name.
+    /// `mcp.interfaces {}` returns all tools by server and name.
     Interfaces,
-    /// `mcp.interface {name}`: one tool, or null.
+    /// `mcp.interface {name}` returns one tool, or `null`.
     Interface,
 }
 
-/// Whether a tool's name belongs to the server that answers questions.
+/// Returns `true` if a tool's full name is that of a call of the server `mcp`, also if there is no such call.
 pub(crate) fn is_question(tool: &str) -> bool {
     tool.split_once('.').is_some_and(|(server, _)| server == INTROSPECTION_SERVER)
 }
 
 impl Question {
-    fn of(tool: &str) -> Option<Self> {
+    /// Returns the call with this full name; `None`: the server `mcp` has no such call.
+    fn from_name(tool: &str) -> Option<Self> {
         let (_, question) = tool.split_once('.').filter(|_| is_question(tool))?;
         Some(match question {
             "search" => Self::Search,
@@ -46,18 +48,20 @@ impl Question {
     }
 }
 
-/// Answers a call of the server `mcp`, of the tools that the patterns allow.
+/// Answers a call of the server `mcp` from the tools that the patterns allow.
 ///
 /// # Errors
-/// There is no such question, its arguments do not fit, the tool that is to be described is not there, or the answer is too
-/// large; the text is for the code's author.
+/// An error code and a message for the code's author:
+/// - `UNKNOWN_TOOL`: there is no such call, or no tool with the given name.
+/// - `INVALID_ARGUMENTS`: the arguments do not fit the call.
+/// - `TOOL_RESULT_LIMIT`: the answer is too large.
 pub(crate) fn answer(
     tools: &Tools,
     patterns: &ToolPatterns,
     tool: &str,
     arguments: &Value,
 ) -> Result<Value, (ErrorCode, String)> {
-    let question = Question::of(tool).ok_or_else(|| {
+    let question = Question::from_name(tool).ok_or_else(|| {
         let text = "the server \"mcp\" has only: search, describe, interfaces, interface";
         (ErrorCode::UnknownTool, text.to_owned())
     })?;
@@ -88,12 +92,14 @@ pub(crate) fn answer(
     }
 }
 
+/// Returns the error that the arguments of a call do not fit.
 fn unfit(tool: &str, reason: &str) -> (ErrorCode, String) {
     let text = format!("{tool} was called with arguments that do not fit: {reason}");
     (ErrorCode::InvalidArguments, text)
 }
 
-/// The tools that words fit, the best first: at least one place, at most [`MAX_FOUND`].
+/// Returns the allowed tools that match a query, the best first, each as an object with its name, the first line of its
+/// description, its TypeScript declaration and its effect. `limit` is raised to 1 and lowered to [`MAX_FOUND`].
 pub fn search(tools: &Tools, patterns: &ToolPatterns, query: &str, limit: usize) -> Vec<Value> {
     let found = tools.catalogue().search(query, patterns, limit.clamp(1, MAX_FOUND));
     let entry = |tool: &Registered| {
@@ -102,25 +108,26 @@ pub fn search(tools: &Tools, patterns: &ToolPatterns, query: &str, limit: usize)
             json!({
                 "name": tool.name.as_str(),
                 "description": first_line(&tool.spec.description),
-                "typescript": tools.declarations().typescript(tool, FOUND_BYTES),
+                "typescript": tools.declarations().typescript(tool, MAX_FOUND_BYTES),
             }),
         )
     };
     found.iter().map(|tool| entry(tool)).collect()
 }
 
-/// All that code may know of one tool.
+/// Returns an allowed tool as an object with its name, description, schemas, TypeScript declaration and effect.
 ///
 /// # Errors
-/// No tool has this name, or several have; the text names those that may have been meant.
+/// `UNKNOWN_TOOL` and a message that names similar tools: no allowed tool has this name, or several have it.
 pub fn describe(tools: &Tools, patterns: &ToolPatterns, name: &str) -> Result<Value, (ErrorCode, String)> {
     match tools.catalogue().describe(name, patterns) {
         Ok(tool) => Ok(interface(tools, &tool)),
-        // What was asked of is the tool, not the server.
+        // The code is the same for an unknown server: the call was about a tool.
         Err(unknown) => Err((ErrorCode::UnknownTool, unknown.to_string())),
     }
 }
 
+/// Returns a tool as an object with everything that code may know about it.
 fn interface(tools: &Tools, tool: &Registered) -> Value {
     let mut interface = json!({
         "name": tool.name.as_str(),
@@ -134,7 +141,7 @@ fn interface(tools: &Tools, tool: &Registered) -> Value {
     with_effect(tool, interface)
 }
 
-/// What calling it does, where somebody said.
+/// Adds a tool's effect to an object, if the effect is declared.
 fn with_effect(tool: &Registered, mut entry: Value) -> Value {
     if let Some(effect) = tool.spec.manifest.effect {
         entry["effect"] = effect.as_str().into();
@@ -142,6 +149,10 @@ fn with_effect(tool: &Registered, mut entry: Value) -> Value {
     entry
 }
 
+/// Returns all allowed tools as an object of servers, each with its tools by name.
+///
+/// # Errors
+/// `TOOL_RESULT_LIMIT`: the tools are too many for one answer.
 fn interfaces(tools: &Tools, patterns: &ToolPatterns) -> Result<Value, (ErrorCode, String)> {
     let most = usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX);
     let (mut servers, mut bytes) = (Map::new(), 0);

@@ -42,6 +42,7 @@ pub mod text;
 pub mod tls;
 pub mod tool;
 pub mod tools;
+mod trace;
 
 /// What the attribute `tools` writes refers to; nothing here is for people.
 #[doc(hidden)]
@@ -60,10 +61,12 @@ pub use event::{Event, EventStream};
 pub use host::Host;
 pub use local::{LocalRelay, LocalRelayBuilder, TokenRequest};
 pub use outcome::{OutputItem, OutputKind, Usage, Warning};
-pub use relay_proto::{Code, ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolName, TraceContext};
+pub use relay_proto::{
+    Code, ErrorCode, ExecutionId, InvalidToolPattern, LimitName, LimitOverrides, ToolName, TraceContext,
+};
 pub use rules::{
-    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Phase, Policy, PolicyError,
-    TerminalApprover, Verdict,
+    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Phase, Policy, PolicyError, Rule,
+    TerminalApprover, ToolBudget, Verdict,
 };
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
 pub use tools::{Mount, ToolBuilder, ToolFunction, ToolSet, Tools};

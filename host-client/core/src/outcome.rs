@@ -1,4 +1,4 @@
-//! Parts of what came of an execution, whether it succeeded or failed: what it used, what it printed, what was noticed.
+//! The parts that the outcome of an execution and its error share: usage, output and warnings.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use relay_proto::wire;
 
 pub use relay_proto::wire::OutputKind;
 
-/// What an execution used.
+/// The time, memory and calls that an execution used, as the relay reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Waiting for a worker.
+    /// The time that the execution waited for a worker.
     pub queue: Duration,
-    /// From the hand-over to the worker until the end, without waiting for approvals.
+    /// The time from the hand-over to the worker until the end, without waiting for approvals.
     pub wall: Duration,
-    /// Waiting for approvals.
+    /// The time that the execution waited for approvals.
     pub approval: Duration,
-    /// CPU time of the worker.
+    /// The CPU time of the worker.
     pub cpu: Duration,
-    /// Tool calls that were sent.
+    /// The number of tool calls that were sent to the host.
     pub tool_calls: u64,
-    /// Bytes of output.
+    /// The length of the output in bytes.
     pub output_bytes: u64,
-    /// The most memory that was resident in the worker at once, in bytes, shared pages included.
+    /// The peak resident memory of the worker in bytes, shared pages included.
     pub memory_bytes: u64,
 }
 
@@ -39,12 +39,12 @@ impl From<wire::Usage> for Usage {
     }
 }
 
-/// Something that an author should know, although the code ran.
+/// A warning of the relay for the author of the code. It does not make the execution fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// One of [`relay_proto::code::warning`], or what a newer relay sends.
+    /// The code of the warning: one of [`relay_proto::code::warning`], or an unknown one from a newer relay.
     pub code: String,
-    /// What was noticed.
+    /// The message, as a sentence.
     pub message: String,
 }
 
@@ -54,12 +54,12 @@ impl From<wire::Warning> for Warning {
     }
 }
 
-/// A piece of output.
+/// A text that the code wrote with one call of `console` or `emit`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputItem {
-    /// Where it was written.
+    /// The level of `console`, or `Emit`; `Unspecified` for a kind that this version does not know.
     pub kind: OutputKind,
-    /// What was written.
+    /// The text.
     pub text: String,
 }
 

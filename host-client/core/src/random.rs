@@ -1,18 +1,19 @@
-//! Numbers and texts that nobody else makes up. They identify; they protect nothing.
+//! Random identifiers. They are unique, but not secret: not for use as keys or tokens.
 
 use relay_proto::TraceContext;
 
-/// Makes up a text of 16 hexadecimal digits.
+/// Returns a random text of 16 hexadecimal digits.
 pub(crate) fn random_key() -> String {
     format!("{:016x}", random())
 }
 
-/// Starts a new trace.
+/// Returns the context of a new trace, with random ids of the trace and of its first span.
 pub(crate) fn new_trace() -> TraceContext {
     TraceContext::new(u128::from(random()) << 64 | u128::from(random()), random())
 }
 
+/// Returns a random number. It is not cryptographically secure.
 fn random() -> u64 {
-    // The system seeds each of them anew.
+    // Each `RandomState` has other keys, which the standard library seeds from the operating system.
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::time::Instant::now())
 }

@@ -1,8 +1,8 @@
-//! Which calls may run: the policy, the people who are asked, and the question as they see it.
+//! The rules for tool calls: the policy, the approvals of people, and the text of the question that they are asked.
 
 pub mod approval;
 pub mod policy;
 pub mod prompt;
 
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
-pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Verdict};
+pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Rule, ToolBudget, Verdict};

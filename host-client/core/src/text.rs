@@ -1,4 +1,5 @@
-//! Texts that strangers wrote, made fit for people, records and messages: bounded, and with nothing hidden in them.
+//! Texts from untrusted sources, made safe for people, records and messages: bounded in length, without hidden
+//! characters.
 
 mod shorten;
 mod visible;
@@ -8,7 +9,7 @@ use relay_proto::id::MAX_TOOL_NAME_BYTES;
 pub use shorten::{clipped, shortened, shortened_text};
 pub use visible::visible;
 
-/// Returns the start of a tool's name as it came, at most as long as a valid name may be.
+/// Returns the start of a tool's name, at most as long as the longest valid name. The name may be invalid.
 pub fn short_name(tool: &str) -> &str {
     &tool[..tool.floor_char_boundary(MAX_TOOL_NAME_BYTES)]
 }

@@ -1,4 +1,4 @@
-//! TLS: whom a relay or another server is trusted by. No certificate is ever taken unchecked.
+//! TLS for connections to relays and other servers. Certificates are always verified; there is no way to turn this off.
 
 use std::sync::Arc;
 
@@ -10,19 +10,22 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How to connect to `host`, whose certificate has to be from one of `authorities` (PEM), or of those of the web.
+/// Creates a connector for the server `host`, whose certificate must be issued by one of `authorities` (in PEM) or, if
+/// that is `None`, by one of the public authorities that Mozilla trusts.
 ///
 /// # Errors
-/// `host` is no name or address, or the authorities are no certificates; the text says which.
+/// `host` is not a DNS name or IP address, or `authorities` are not usable. The text says which.
 pub(crate) fn connector(host: &str, authorities: Option<&[u8]>) -> Result<Connector, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|_| "it names no host".to_owned())?;
     Ok(Connector { connector: TlsConnector::from(Arc::new(client_config(authorities)?)), name })
 }
 
-/// What to expect of servers: certificates from one of `authorities` (PEM), or of those of the web.
+/// Creates the TLS configuration of a client that trusts servers whose certificate is issued by one of `authorities`
+/// (in PEM) or, if that is `None`, by one of the public authorities that Mozilla trusts. The client presents no
+/// certificate.
 ///
 /// # Errors
-/// The authorities are no certificates.
+/// `authorities` hold no certificate, or one that is not usable. The text says why.
 pub fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     match authorities {
@@ -43,17 +46,17 @@ pub fn client_config(authorities: Option<&[u8]>) -> Result<ClientConfig, String>
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Knows whom to expect.
+/// A TLS connector with the name of the server that it connects to.
 pub(crate) struct Connector {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
 impl Connector {
-    /// Shakes hands.
+    /// Performs the TLS handshake on an open connection.
     ///
     /// # Errors
-    /// The other side is not who it should be, or speaks no TLS.
+    /// The server's certificate is not trusted or is for another name, or the server does not speak TLS.
     pub(crate) async fn connect(self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.connector.connect(self.name, stream).await
     }

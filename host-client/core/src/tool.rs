@@ -1,4 +1,4 @@
-//! What a tool is: its description, how its calls are treated, its schemas, and the storage of all of them.
+//! Tools: the description of a tool, its manifest, its schemas, and the registry of all tools.
 
 pub mod context;
 pub mod failure;

@@ -50,7 +50,7 @@ pub use set::ToolSet;
 ///     .run(|args: Greeting| async move { Ok(format!("Hello {}", args.name)) })?;
 /// tools.add("people.count", "Counts all people", Effect::ReadOnly, |(): ()| async { Ok(8_200_000_000_u64) })?;
 /// assert_eq!(tools.search("greet someone", 1)[0].name, "people.greet");
-/// assert_eq!(tools.overview(200).lines().next(), Some("Tools: 2 of 2"));
+/// assert_eq!(tools.overview(200).lines().next(), Some("All 2 tools:"));
 /// # Ok::<_, host_client_core::Error>(())
 /// ```
 #[derive(Clone, Default)]
@@ -138,11 +138,18 @@ impl Tools {
         Ok(Mount { registry: self.registry.clone(), server: server.to_owned() })
     }
 
-    /// Changes the manifests of the tools that one of the patterns matches, such as `github.*`: of those that there are and
+    /// Changes the manifests of the tools that one of the patterns fits, such as `github.*`: of those that there are and
     /// of those to come.
-    pub fn amend<S: Into<String>>(&self, patterns: impl IntoIterator<Item = S>, change: ManifestChange) {
-        let patterns = ToolPatterns::new(Some(patterns.into_iter().map(Into::into).collect()));
-        self.registry.amend(patterns, change);
+    ///
+    /// # Errors
+    /// [`Error::Pattern`]: a pattern can fit no tool; nothing was changed.
+    pub fn amend<S: AsRef<str>>(
+        &self,
+        patterns: impl IntoIterator<Item = S>,
+        change: ManifestChange,
+    ) -> Result<&Self, Error> {
+        self.registry.amend(ToolPatterns::checked(patterns)?, change);
+        Ok(self)
     }
 
     /// Returns the description of each tool, by name; those included that code may not call.
@@ -208,7 +215,7 @@ impl Tools {
     }
 
     /// Returns a handle on the same tools that sees changed manifests.
-    pub(crate) fn amended(&self, changes: &[(String, ManifestChange)]) -> Self {
+    pub(crate) fn amended(&self, changes: &[(ToolPatterns, ManifestChange)]) -> Self {
         Self {
             registry: self.registry.amended(changes),
             catalogue: Arc::default(),

@@ -15,7 +15,7 @@
 mod definition;
 mod lookup;
 #[cfg(feature = "rig")]
-mod rig;
+pub(crate) mod rig;
 
 use relay_proto::ErrorCode;
 use schemars::JsonSchema;

@@ -5,12 +5,13 @@
 //! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the same as a
 //!   tool of another agent, for the files of a folder
 //! - `arguments`: the arguments that models write; `surroundings`: what they are told of the place where code runs
+#![warn(missing_docs)]
 
 pub mod agent;
 mod arguments;
 pub mod output;
 pub mod programmatic;
-pub mod report;
+mod report;
 #[cfg(feature = "sandbox-execute")]
 pub mod sandbox_execute;
 #[cfg(feature = "serve-mcp")]

@@ -27,8 +27,8 @@ pub use attachment::{Attachment, AttachmentsConfig};
 pub use cut::CutConfig;
 pub use footer::FooterConfig;
 pub use intent::IntentConfig;
-pub use page::Page;
-pub use store::{OutputStore, ReadError, StoreConfig};
+pub use page::{Page, ReadError};
+pub use store::{OutputStore, StoreConfig};
 pub use summary::SummaryConfig;
 
 /// The tool by which a model reads on, as the texts name it.

@@ -10,6 +10,8 @@
 mod arguments;
 mod output;
 mod record;
+#[cfg(feature = "rig")]
+mod rig;
 
 use std::fmt;
 use std::future::Future;

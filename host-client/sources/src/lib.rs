@@ -1,17 +1,19 @@
-//! Tools that come from elsewhere: MCP servers, OpenAPI documents, and three ready sets.
+//! Sources of tools for `host-client-core`: MCP servers, OpenAPI documents, and three ready sets.
 //!
-//! Each source holds a `Mount` of the tools of `host-client-core`, puts `Tool`s behind it, and knows nothing of the others:
-//! - [`mcp`]: MCP servers as tools, each with a life of its own
-//! - [`openapi`]: OpenAPI documents as tools
+//! Applications name the crate `host-client`, which re-exports all of this. Each source registers its tools through a
+//! [`Mount`](host_client_core::Mount) and does not depend on the others:
+//! - [`mcp`]: tools of MCP servers, each started and restarted in the background
+//! - [`openapi`]: operations of OpenAPI documents
 //! - [`sets`]: ready sets: one folder, listed hosts, one program
-//! - [`net`]: the guarded HTTP client of `openapi` and `sets`
+//! - `net`: the HTTP client of `openapi` and `sets`, which reaches allowed hosts only
 //!
-//! What comes from a server or a document is bounded before it is looked at.
+//! Everything that a server or a document sends is bounded before it is parsed.
+#![warn(missing_docs)]
 
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(any(feature = "openapi", feature = "sets"))]
-pub mod net;
+mod net;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 #[cfg(feature = "sets")]

@@ -1,10 +1,11 @@
-//! MCP servers as tools: `server.tool` is the tool `tool` of the MCP server `server`.
+//! Tools of MCP servers: `server.tool` is the tool `tool` of the MCP server `server`.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
 //!
-//! use host_client::{McpConfig, McpServers, Tools};
+//! use host_client_core::Tools;
+//! use host_client_sources::{McpConfig, McpServers};
 //!
 //! let tools = Tools::new();
 //! let servers = McpServers::new(&tools);
@@ -17,17 +18,19 @@
 //! ```
 //!
 //! The map, in the order of a server's life:
-//! - `config`: the file that names servers; `entry`: its JSON as it stands there; `expand`: the variables in it
-//! - `servers`: the set of servers, as the application holds it
-//! - `life`: one server from its first try to its end: connect, list, serve, wait, try again
-//! - `transport`: the three kinds of server; `process`: a child process; `watched`: what it prints, bounded
-//! - `listing`: its tools, and that they changed; `catalogue`: the last listing, on disk
-//! - `link`: what the tools know of their server
+//! - `config`: the configuration file; `entry`: its JSON before it is checked; `expand`: the variables in it;
+//!   `problem`: errors in an entry
+//! - `servers`: the set of servers that the application holds
+//! - `life`: the life of one server: connect, list, serve, wait, retry
+//! - `transport`: the three kinds of server; `process`: a child process; `watched`: its standard output, bounded
+//! - `listing`: the tools of a server, and notifications that they changed; `catalogue`: the last listing, on disk
+//! - `link`: the state of a server, as its tools see it
 //! - `tool`: one call; `content`: its result as JSON
-//! - `failure`: why a server is not available; `words`: texts of others, made fit to be shown
+//! - `failure`: reasons why a server is not available; `text`: texts of others, bounded and without secrets
 //!
-//! Whatever a server sends is taken as written by an attacker: its messages, tools, pages and texts are bounded, and it gets
-//! neither the host's environment nor a say in what it is asked. No call is ever made twice.
+//! Everything that a server sends is treated as written by an attacker: its messages, tools, pages and texts are
+//! bounded. It does not get the host's environment, and its requests (sampling, elicitation) are declined. No call is
+//! made twice.
 
 mod catalogue;
 mod config;
@@ -38,13 +41,15 @@ mod failure;
 mod life;
 mod link;
 mod listing;
+mod problem;
 mod process;
 mod servers;
+mod text;
 mod tool;
 mod transport;
 mod watched;
-mod words;
 
-pub use config::{McpConfig, McpConfigError, ServerProblem};
+pub use config::{McpConfig, McpConfigError};
 pub use expand::ExpandError;
+pub use problem::ServerProblem;
 pub use servers::{McpOptions, McpServers, ServerState, ServerStatus};

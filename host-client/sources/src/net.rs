@@ -1,7 +1,7 @@
-//! The one HTTP client that tools ask others with: it reaches allowed hosts at allowed addresses, and nothing else.
+//! HTTP client of the tools: it connects to allowed hosts at allowed IP addresses only.
 //!
-//! Names are checked on every hop; addresses when a name was resolved, so that a name that changes its mind changes
-//! nothing.
+//! Checks the host name on every redirect, and the IP addresses after each name resolution, so that a DNS record that
+//! changes between two requests reaches no other network.
 #![cfg_attr(not(all(feature = "openapi", feature = "sets")), allow(dead_code, reason = "each feature uses a part"))]
 
 mod access;
@@ -23,18 +23,21 @@ use address::{GuardedResolver, OutOfReach, Reach};
 use host_client_core::tls;
 use host_client_core::tool::ToolError;
 
-/// The most redirects that are followed.
+/// Maximum number of redirects that one request follows.
 const MAX_REDIRECTS: usize = 5;
-/// The most headers of an answer.
+/// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 100;
-/// The longest address, in bytes.
+/// Maximum length of a URL, in bytes.
 pub(crate) const MAX_URL_BYTES: usize = 8 << 10;
+/// Maximum time to connect to a host.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Maximum number of idle connections kept open for each host.
 const IDLE_CONNECTIONS: usize = 4;
+/// Time after which an idle connection is closed.
 const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Headers that belong to the connection, that make a request another one than it says, or that hold what this host has
-/// and not the code.
+/// Request headers that neither code nor a document may set: they belong to the connection, override the method or
+/// target of the request, or carry credentials of this host.
 const RESERVED_HEADERS: [&str; 21] = [
     "connection",
     "content-length",
@@ -58,44 +61,45 @@ const RESERVED_HEADERS: [&str; 21] = [
     "x-method-override",
     "x-original-url",
 ];
+/// Prefix of further request headers that neither code nor a document may set.
 const RESERVED_PREFIX: &str = "x-forwarded-";
 
-/// Asks allowed hosts.
+/// HTTP client that sends requests to allowed hosts only.
 pub(crate) struct GuardedClient {
     http: reqwest::Client,
     access: RemoteAccess,
     reach: Arc<Reach>,
 }
 
-/// What is asked.
+/// HTTP request of a tool.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) url: Url,
-    /// Sent to this origin. A redirect to another one takes along what languages and types are wanted, no more: any
-    /// other header may hold a secret.
+    /// Headers for the origin of `url`. A redirect to another origin keeps `accept` and `accept-language` only, because
+    /// any other header may hold a secret.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Bytes>,
 }
 
-/// What came back.
+/// HTTP response, with at most as much of its body as the limit allows.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// There was more.
+    /// `true`: the body was longer than the limit, and `body` holds its beginning.
     pub(crate) is_cut: bool,
 }
 
-/// How much of a body is read, and what happens to more.
+/// Limit of a response body, in bytes, and how a longer body is treated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum BodyLimit {
-    /// An error.
+    /// Fails with [`NetError::TooLarge`] if the body is longer.
     FailOver(usize),
-    /// It is not read.
+    /// Keeps the first bytes, and does not read the rest.
     CutAt(usize),
 }
 
-/// Why nothing, or nothing usable, came back. Never says a path or a query: those may hold secrets.
+/// Failure of a request. No message contains a path or a query, because those may hold secrets.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NetError {
     #[error("{origin} is not allowed; allowed are: {allowed}")]
@@ -120,7 +124,7 @@ pub(crate) enum NetError {
     NoAnswer { host: String, reason: String },
 }
 
-/// The client cannot be made.
+/// Failure to create a [`GuardedClient`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SetupError {
     #[error("{0}")]
@@ -130,23 +134,24 @@ pub(crate) enum SetupError {
 }
 
 impl GuardedClient {
-    /// A client with this access.
+    /// Creates a client that reaches what `access` allows.
     ///
     /// # Errors
-    /// The authorities are no certificates, or the system has no randomness.
+    /// [`SetupError::Tls`] if the authorities are not PEM certificates, [`SetupError::Http`] if the HTTP library cannot
+    /// start.
     pub(crate) fn new(access: RemoteAccess) -> Result<Self, SetupError> {
         let reach = Arc::new(access.reach());
         let tls = tls::client_config(access.authorities.as_deref()).map_err(SetupError::Tls)?;
         let http = reqwest::Client::builder()
             .tls_backend_preconfigured(tls)
             .dns_resolver(GuardedResolver { reach: Arc::clone(&reach) })
-            // A proxy would resolve names itself, where nothing is checked.
+            // A proxy would resolve names itself, without our checks.
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            // What was asked once is not asked again behind the caller's back.
+            // A request is sent once: the caller decides about retries.
             .retry(reqwest::retry::never())
             .referer(false)
-            // A small body that unpacks to a huge one stays small, whatever features of reqwest somebody turns on.
+            // No decompression, whichever features of reqwest are on: a small body could unpack to a huge one.
             .no_gzip()
             .no_brotli()
             .no_zstd()
@@ -161,10 +166,13 @@ impl GuardedClient {
         Ok(Self { http, access, reach })
     }
 
-    /// Asks, and follows redirects of GET and HEAD: what changes something is never sent twice.
+    /// Sends a request, and follows redirects of GET and HEAD. Other methods may change something and are never sent
+    /// twice.
     ///
     /// # Errors
-    /// The host or a redirect's is not allowed, or no whole answer came before the deadline.
+    /// [`NetError::TimedOut`] if no complete response arrived before `deadline`; [`NetError::NotAllowed`] and
+    /// [`NetError::OutOfReach`] if the host, or that of a redirect, may not be contacted; else the variant that names
+    /// the fault.
     pub(crate) async fn send(&self, request: Request, limit: BodyLimit, deadline: Instant) -> Result<Answer, NetError> {
         let host = origin(&request.url);
         match tokio::time::timeout_at(deadline, self.follow(request, limit)).await {
@@ -173,6 +181,7 @@ impl GuardedClient {
         }
     }
 
+    /// Sends the request and, for GET and HEAD, at most [`MAX_REDIRECTS`] requests to where redirects point.
     async fn follow(&self, mut request: Request, limit: BodyLimit) -> Result<Answer, NetError> {
         let follows = matches!(request.method, Method::GET | Method::HEAD);
         for _ in 0..=MAX_REDIRECTS {
@@ -194,7 +203,7 @@ impl GuardedClient {
         Err(NetError::TooManyRedirects { host: origin(&request.url) })
     }
 
-    /// Whether this address is one to ask, as far as it can be known before its name is resolved.
+    /// Checks a URL as far as is possible before its host name is resolved.
     fn check(&self, url: &Url) -> Result<(), NetError> {
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(NetError::LongUrl);
@@ -205,7 +214,7 @@ impl GuardedClient {
         if !self.access.allows(url) {
             return Err(NetError::NotAllowed { origin: origin(url), allowed: self.access.to_string() });
         }
-        // Of an address that needs no resolving the resolver is not asked.
+        // The resolver never sees an IP address, so that it is checked here.
         let is_within = match url.host() {
             Some(Host::Ipv4(address)) => self.reach.admits(address.into()),
             Some(Host::Ipv6(address)) => self.reach.admits(address.into()),
@@ -214,6 +223,7 @@ impl GuardedClient {
         if is_within { Ok(()) } else { Err(NetError::OutOfReach { host: origin(url) }) }
     }
 
+    /// Sends one request, without following a redirect.
     async fn ask(&self, request: &Request, host: &str) -> Result<reqwest::Response, NetError> {
         let mut builder =
             self.http.request(request.method.clone(), request.url.clone()).headers(request.headers.clone());
@@ -235,7 +245,7 @@ impl GuardedClient {
 }
 
 impl NetError {
-    /// Whether what was asked may have been done.
+    /// Returns `true` if the server may have carried out the request in spite of the failure.
     fn may_be_done(&self) -> bool {
         match self {
             Self::TooLarge { .. } | Self::TimedOut { .. } | Self::NoAnswer { .. } => true,
@@ -249,7 +259,8 @@ impl NetError {
         }
     }
 
-    /// What the code reads of it. `is_safe`: what was asked changes nothing.
+    /// Converts the failure to the error that code receives. Unless `is_safe` (the method changes nothing), a request
+    /// that may have been carried out becomes `OUTCOME_UNKNOWN`.
     pub(crate) fn into_tool_error(self, is_safe: bool) -> ToolError {
         let message = self.to_string();
         match self {
@@ -268,6 +279,7 @@ impl NetError {
     }
 }
 
+/// Reads the body up to `limit`.
 async fn read(mut response: reqwest::Response, host: &str, limit: BodyLimit) -> Result<Answer, NetError> {
     let (BodyLimit::FailOver(most) | BodyLimit::CutAt(most)) = limit;
     let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
@@ -291,18 +303,18 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Whether neither code nor a document may set this header.
+/// Returns `true` if neither code nor a document may set this header.
 pub(crate) fn is_reserved_header(name: &HeaderName) -> bool {
     RESERVED_HEADERS.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX)
 }
 
-/// The headers that any origin may see.
+/// Returns the headers that any origin may see: `accept` and `accept-language`.
 fn harmless(headers: &HeaderMap) -> HeaderMap {
-    let of = |name| headers.get(&name).map(|value| (name, value.clone()));
-    [ACCEPT, ACCEPT_LANGUAGE].into_iter().filter_map(of).collect()
+    let copy = |name| headers.get(&name).map(|value| (name, value.clone()));
+    [ACCEPT, ACCEPT_LANGUAGE].into_iter().filter_map(copy).collect()
 }
 
-/// Scheme, host and port, which hold no secret.
+/// Formats the scheme, host and port of a URL, which hold no secret.
 pub(crate) fn origin(url: &Url) -> String {
     let mut host = url.host_str().unwrap_or_default().to_owned();
     host.truncate(host.floor_char_boundary(255));
@@ -310,6 +322,7 @@ pub(crate) fn origin(url: &Url) -> String {
     format!("{}://{host}{port}", url.scheme())
 }
 
+/// Returns the chain of sources of an error, the outermost first.
 fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(error.source(), |&error| error.source())
 }
@@ -318,7 +331,7 @@ fn is_out_of_reach(error: &reqwest::Error) -> bool {
     causes(error).any(|cause| cause.is::<OutOfReach>())
 }
 
-/// The innermost cause: what the library says itself holds the whole address.
+/// Returns the innermost cause. The message of the library itself contains the whole URL.
 fn reason(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| "the request is none that can be sent".to_owned(), ToString::to_string)
 }

@@ -1,11 +1,13 @@
-//! An OpenAPI document as one server of tools: a tool for each operation, with the credentials kept on the host.
+//! OpenAPI documents as tools: one server of tools for each document, one tool for each operation. Credentials stay on
+//! the host.
 //!
-//! The document, its server and the code that calls are trusted with nothing: calls go to one server of the document
-//! and to no private address, arguments stay values, and what cannot be represented is left out and said.
+//! Neither the document, nor its server, nor the calling code is trusted: calls go to one server of the document,
+//! private addresses are refused unless allowed, an argument can only ever be a value, and an operation that cannot be
+//! represented is left out and reported.
 //!
 //! ```no_run
-//! # async fn example(tools: host_client::Tools) -> Result<(), host_client::Error> {
-//! use host_client::openapi::{Credential, OpenApi};
+//! # async fn example(tools: host_client_core::Tools) -> Result<(), host_client_core::Error> {
+//! use host_client_sources::openapi::{Credential, OpenApi};
 //!
 //! let petstore = OpenApi::from_file("petstore.yaml")
 //!     .credentials("api_key", Credential::ApiKey("the key".into()))
@@ -23,8 +25,10 @@ mod document;
 mod error;
 mod operation;
 mod parameters;
+mod place;
 mod request;
 mod schema;
+mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,18 +55,41 @@ use host_client_core::error::Error;
 use host_client_core::tool::Tool;
 use host_client_core::tools::{Mount, Tools};
 
-/// The most operations of a document.
+/// Maximum size of a document, in bytes.
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
+/// Maximum number of operations of a document. Further ones are left out.
 const MAX_OPERATIONS: usize = 1_000;
-/// The most bytes of one operation's schema and description.
+/// Maximum size of one operation's schema and description, in bytes.
 const MAX_OPERATION_BYTES: usize = 256 << 10;
-/// The most bytes of those of all operations: a relay is told all of them in one message.
+/// Maximum size of the schemas and descriptions of all operations, in bytes: a relay gets them in one message.
 const MAX_TOTAL_BYTES: usize = 4 << 20;
-/// How long fetching a document may take.
+/// Maximum time to fetch a document.
 const FETCH_WITHIN: Duration = Duration::from_secs(30);
-/// How many servers an error names.
+/// Maximum number of servers that an error message lists.
 const NAMED_SERVERS: usize = 20;
 
-/// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, of at most 8 MiB.
+/// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, of at most 8 MiB, with the settings to mount it.
+///
+/// ```
+/// use host_client_core::Tools;
+/// use host_client_sources::OpenApi;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let document = r#"{
+///   "openapi": "3.1.0",
+///   "servers": [{"url": "https://shop.example/v1"}],
+///   "paths": {"/orders/{id}": {"get": {
+///     "operationId": "getOrder",
+///     "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}]
+///   }}}
+/// }"#;
+/// let tools = Tools::new();
+/// let shop = OpenApi::from_text(document).mount(&tools, "shop").await?;
+/// assert!(shop.left_out.is_empty());
+/// assert!(tools.spec("shop.getOrder").is_some());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct OpenApi {
     source: Source,
@@ -72,6 +99,7 @@ pub struct OpenApi {
     propagates_trace: bool,
 }
 
+/// Place that the document comes from.
 #[derive(Clone)]
 enum Source {
     Text(String),
@@ -79,22 +107,22 @@ enum Source {
     Url(String),
 }
 
-/// The tools of a document. They go when this is dropped.
+/// The mounted tools of a document. Dropping this removes them.
 #[derive(Debug)]
 pub struct OpenApiMount {
-    /// Holds the server's name.
+    /// The mount, which holds the server's name.
     pub mount: Mount,
-    /// The operations that are not among the tools.
+    /// The operations that are not among the tools, each with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// What a document becomes.
+/// Tools made of a document, and the operations that are left out.
 struct Built {
     tools: Vec<Arc<dyn Tool>>,
     left_out: Vec<LeftOut>,
 }
 
-// Without the document's text, and without what its address may hold.
+// Leaves out the document's text, and the path and query of its URL, which may hold secrets.
 impl fmt::Debug for OpenApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenApi")
@@ -106,17 +134,18 @@ impl fmt::Debug for OpenApi {
 }
 
 impl OpenApi {
-    /// The document in a file.
+    /// Creates the settings for a document in a file. It is read by [`mount`](Self::mount).
     pub fn from_file(path: impl Into<PathBuf>) -> Self {
         Self::from(Source::File(path.into()))
     }
 
-    /// The document at an address. It is fetched from that host alone, when it is mounted.
+    /// Creates the settings for a document at a URL. [`mount`](Self::mount) fetches it, and follows no redirect to
+    /// another host.
     pub fn from_url(url: impl Into<String>) -> Self {
         Self::from(Source::Url(url.into()))
     }
 
-    /// A document's text.
+    /// Creates the settings for a document that is given as text.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::from(Source::Text(text.into()))
     }
@@ -126,54 +155,59 @@ impl OpenApi {
         Self { source, credentials, server: None, access: RemoteAccess::default(), propagates_trace: false }
     }
 
-    /// Authenticates with this where the document asks for the security scheme of this name.
+    /// Sets the credential for the security scheme `scheme` of the document. Operations that require the scheme are
+    /// called with it.
     #[must_use]
     pub fn credentials(mut self, scheme: impl Into<String>, credential: Credential) -> Self {
         self.credentials.insert(scheme.into(), credential);
         self
     }
 
-    /// Calls this server of the document's instead of the first. Operations on other servers are left out.
+    /// Selects the server of the document to call, by its URL. Default: the first one. Operations on other servers are
+    /// left out.
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.server = Some(url.into());
         self
     }
 
-    /// Lets the server, and the document's address, lie in this private network, such as `10.1.0.0/16`.
+    /// Allows the server, and the host of the document's URL, to have addresses in this private network, such as
+    /// `10.1.0.0/16`. Default: public addresses only.
     ///
     /// # Errors
-    /// It is no network.
+    /// [`Error::Source`] with [`InvalidAccess::Network`](crate::InvalidAccess::Network) if `network` is not in CIDR
+    /// notation.
     pub fn allow_private(mut self, network: &str) -> Result<Self, Error> {
         self.access = self.access.allow_private(network)?;
         Ok(self)
     }
 
-    /// Takes certificates (PEM) of these authorities instead of those of the web.
+    /// Trusts these certificate authorities (PEM) instead of the built-in list of public ones.
     #[must_use]
     pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.access = self.access.authorities(pem);
         self
     }
 
-    /// Whether the server is told which trace a call belongs to, in `traceparent`. It is not, unless asked for.
+    /// Sends the trace context of each call to the server, in the header `traceparent`. Default: `false`.
     #[must_use]
     pub fn propagate_trace(mut self, yes: bool) -> Self {
         self.propagates_trace = yes;
         self
     }
 
-    /// Reads the document and registers its operations under this server's name. What a result has to look like is not
-    /// checked: documents promise too much.
+    /// Reads the document, and registers its operations as the tools of the server `server`. Results are not checked
+    /// against the document's schemas, because documents often promise more than their servers keep.
     ///
     /// # Errors
-    /// The name is taken or none, or the document cannot be used at all.
+    /// The error of [`Tools::mount`] if the name is taken or invalid; [`Error::Source`] with an [`Unusable`] if the
+    /// document cannot be used at all.
     pub async fn mount(self, tools: &Tools, server: &str) -> Result<OpenApiMount, Error> {
         let origin = self.origin();
         let mount = tools.mount(server, format!("the OpenAPI document {origin}"))?;
         let unusable = |reason: Unusable| Error::source(format!("the OpenAPI document {origin}"), reason);
         let (text, base) = self.read().await.map_err(unusable)?;
-        // Megabytes of text, and a thousand schemas: not for a thread that others wait for.
+        // Parsing megabytes of text and a thousand schemas would block the other tasks of this thread.
         let building = tokio::task::spawn_blocking(move || {
             let Built { tools, mut left_out } = self.build(&text, base.as_ref(), mount.server())?;
             left_out.extend(mount.replace(tools).into_iter().map(|refused| match refused {
@@ -185,7 +219,7 @@ impl OpenApi {
         building.await.map_err(|_| Unusable::Ending).flatten().map_err(unusable)
     }
 
-    /// Where it comes from, for people. Of an address, what holds no secret.
+    /// Describes the place that the document comes from, without the path and query of a URL, which may hold secrets.
     fn origin(&self) -> String {
         match &self.source {
             Source::Text(_) => "of the application".to_owned(),
@@ -194,13 +228,13 @@ impl OpenApi {
         }
     }
 
-    /// The text, and the address that relative ones in it are relative to.
+    /// Reads the text of the document. Returns it with the base of its relative URLs, if it came from a URL.
     async fn read(&self) -> Result<(String, Option<Url>), Unusable> {
         match &self.source {
             Source::Text(text) => Ok((text.clone(), None)),
             Source::File(path) => {
                 let mut bytes = Vec::new();
-                let most = document::MAX_BYTES as u64 + 1;
+                let most = MAX_DOCUMENT_BYTES as u64 + 1;
                 tokio::fs::File::open(path).await?.take(most).read_to_end(&mut bytes).await?;
                 Ok((String::from_utf8_lossy(&bytes).into_owned(), None))
             }
@@ -212,11 +246,11 @@ impl OpenApi {
         }
     }
 
+    /// Fetches the document from the host of `url`.
     async fn fetch(&self, url: Url) -> Result<String, Unusable> {
         let client = client(self.access.clone(), &url)?;
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
-        let answer =
-            client.send(request, BodyLimit::FailOver(document::MAX_BYTES), Instant::now() + FETCH_WITHIN).await;
+        let answer = client.send(request, BodyLimit::FailOver(MAX_DOCUMENT_BYTES), Instant::now() + FETCH_WITHIN).await;
         let answer = answer.map_err(|error| Unusable::Fetch(error.to_string()))?;
         if !answer.status.is_success() {
             return Err(Unusable::Fetch(format!("the server answered with {}", answer.status)));
@@ -224,6 +258,7 @@ impl OpenApi {
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
+    /// Makes tools of the document's text. `base`: the URL that it came from; `tools`: the name of the server of tools.
     fn build(self, text: &str, base: Option<&Url>, tools: &str) -> Result<Built, Unusable> {
         let document = Document::parse(text)?;
         let credentials = Credentials::new(&document, &self.credentials)?;
@@ -235,7 +270,7 @@ impl OpenApi {
         {
             return Err(Unusable::ForeignServer { document: net::origin(base), server: net::origin(&server) });
         }
-        // Credentials in clear text may cross a network that was allowed by name, never the internet.
+        // Credentials are sent over plain HTTP in an allowed private network only, never over the internet.
         let is_clear = server.scheme() == "http" && !credentials.are_empty();
         let access = if is_clear { self.access.only_private() } else { self.access };
         let reader = Reader { document: &document, server: &server, base, credentials: &credentials, tools };
@@ -246,7 +281,7 @@ impl OpenApi {
         Ok(Built { tools: found.callable.into_iter().map(tool).collect(), left_out: found.left_out })
     }
 
-    /// The server to call, which is one of these.
+    /// Returns the selected server, or the first one, of `servers`.
     fn choose(&self, servers: &[Url]) -> Result<Url, Unusable> {
         let first = servers.first().ok_or(Unusable::NoServer)?;
         let Some(chosen) = &self.server else { return Ok(first.clone()) };
@@ -258,7 +293,7 @@ impl OpenApi {
     }
 }
 
-/// A client for the host of this address and no other.
+/// Creates a client that reaches the host of `url` and no other.
 fn client(access: RemoteAccess, url: &Url) -> Result<GuardedClient, Unusable> {
     let access = access.and(&net::origin(url)).map_err(|_| Unusable::Address)?;
     GuardedClient::new(access).map_err(|error| Unusable::Client(error.to_string()))

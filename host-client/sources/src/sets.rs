@@ -1,8 +1,8 @@
-//! Tool sets that come with this crate, each off until it is mounted. What they may reach is enforced, not declared.
+//! Ready sets of tools. None is active until it is mounted, and each enforces its own limits of access.
 //!
-//! - [`workspace`]: looking at, searching and patching one folder
-//! - [`http`]: fetching from hosts that were listed
-//! - [`command`]: one named program, without a shell
+//! - [`workspace`]: list, search, read and patch the files of one folder
+//! - [`http`]: fetch from listed hosts
+//! - [`command`]: start one program, without a shell
 
 pub mod command;
 pub mod http;

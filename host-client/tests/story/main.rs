@@ -2,9 +2,6 @@
 //! and the audit tell the same story.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod scene;
-#[path = "../servers/mod.rs"]
-mod servers;
 mod spans;
 
 use std::collections::BTreeMap;
@@ -17,6 +14,7 @@ use host_client::{
     Approval, Audit, AuditConfig, CallbackApprover, Client, Event, ExecuteRequest, Host, LocalRelay, McpConfig,
     McpServers, Policy, ServerState, Tools,
 };
+use relay_test_support::story as scene;
 use serde_json::{Value, json};
 
 /// By its id: the tool, and how the call ended.

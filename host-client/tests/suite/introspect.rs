@@ -20,7 +20,9 @@ fn tools() -> Tools {
         let spec = ToolSpec::new(name, description, schema).effect(Effect::ReadOnly);
         tools.add_with(spec, |_, _| async { Ok("{\"rows\": [{\"id\": 1}]}".into()) }).unwrap();
     }
-    tools.amend(["other.secret"], ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() });
+    tools
+        .amend(["other.secret"], ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() })
+        .unwrap();
     tools
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_client::{Client, ClientConfig, Effect, Error, ExecuteRequest, LimitName, LocalRelay, TokenRequest, Tools};
 use serde_json::json;
 
-use crate::support::within;
+use relay_test_support::within;
 
 fn tools() -> Tools {
     let tools = Tools::new();

@@ -18,9 +18,11 @@ mod openapi_documents;
 mod output;
 mod programmatic;
 mod rfc6455;
-#[path = "../servers/mod.rs"]
-mod servers;
+#[cfg(all(feature = "mcp", feature = "rig"))]
+mod rig;
 mod support;
 #[cfg(feature = "macros")]
 mod tool_sets;
 mod typed_tools;
+
+use relay_test_support::servers;

@@ -12,13 +12,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host_client::{McpConfig, McpOptions, McpServers, ServerState, Tools};
+use relay_test_support::{PATIENCE, within};
 use serde_json::{Value, json};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
 
 /// Waits until something holds.
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

@@ -10,7 +10,6 @@ mod tool;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use host_client::programmatic::{
@@ -18,8 +17,7 @@ use host_client::programmatic::{
     ProgrammaticRequest, Step,
 };
 use host_client::{Client, Effect, Host, LazyClient, LocalRelay, Policy, ToolError, Tools};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use relay_test_support::within;
 
 /// A model that answers from a list, and keeps what it was asked. Without an answer it never answers.
 #[derive(Clone, Default)]
@@ -133,8 +131,4 @@ pub(crate) fn nowhere() -> LazyClient {
     LazyClient::new(Tools::new(), |host| {
         Client::connect(host_client::ClientConfig::new("ws://127.0.0.1:9/ws", "t"), host)
     })
-}
-
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }

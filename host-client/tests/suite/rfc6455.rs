@@ -1,14 +1,12 @@
 //! The host's end against RFC 6455's own rules: what breaks them ends the session, what keeps them does not.
 
-mod rules;
-
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use host_client::{Client, ClientConfig, ErrorCode, ExecuteRequest, Tools};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
-use rules::{Expected, From};
+use relay_test_support::rfc6455::{self as rules, Expected, From};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;

@@ -14,13 +14,12 @@ use futures_util::{SinkExt, StreamExt};
 use host_client::{Client, ClientConfig, ExecuteRequest, Host, Policy, Tools};
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
+use relay_test_support::{PATIENCE, within};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay with one execution that never ends, whose code is the test.
 pub(crate) struct Caller {
@@ -231,8 +230,4 @@ pub(crate) fn megabytes(count: usize) -> Body {
 pub(crate) fn endless() -> Body {
     let begin = futures_util::stream::iter([Ok::<_, std::io::Error>(bytes::Bytes::from_static(b"{"))]);
     Body::from_stream(begin.chain(futures_util::stream::pending()))
-}
-
-pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::support::within;
+use relay_test_support::within;
 
 #[derive(Debug, Default)]
 struct Notes {

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::support::{Caller, within};
+use relay_test_support::within;
+
+use crate::support::Caller;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Add {

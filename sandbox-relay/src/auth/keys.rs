@@ -1,4 +1,4 @@
-//! Keys that tokens are checked with: a secret, a public key, or a set of them by id.
+//! Reads the keys that tokens are verified with: a secret, a public key, or a set of keys by id.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use jsonwebtoken::jwk::{JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use zeroize::Zeroizing;
 
-/// The shortest secret for HS256, in bytes: as long as its hash.
+/// Minimum length of a secret for HS256 in bytes: that of its hash.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The key that tokens are checked with.
+/// Source of the key that tokens are verified with.
 #[derive(Clone)]
 pub enum KeySource {
     /// A shared secret, for HS256.
@@ -18,16 +18,16 @@ pub enum KeySource {
     PublicKey(Zeroizing<Vec<u8>>),
     /// A JSON Web Key Set.
     Jwks(Zeroizing<Vec<u8>>),
-    /// An address with one.
+    /// Address of a JSON Web Key Set.
     Remote(RemoteKeySource),
 }
 
-/// Where a key set is fetched.
+/// Where to fetch a key set.
 #[derive(Debug, Clone)]
 pub struct RemoteKeySource {
-    /// The address, `https://`.
+    /// Address, `https://`.
     pub url: String,
-    /// Certificates, in PEM, of the authorities that its server's may be from; without, those of the web.
+    /// Authorities that the server is trusted by, in PEM; `None`: those of the web.
     pub authorities: Option<Vec<u8>>,
 }
 
@@ -42,33 +42,33 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-/// The key cannot be used.
+/// Reports a key that cannot be used, or a token that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Too short to be safe.
+    /// The secret is too short to be safe.
     #[error("the secret has {0} bytes; HS256 needs at least {MIN_SECRET_BYTES}")]
     ShortSecret(usize),
-    /// Not a key, or not of a kind that is taken.
+    /// The file is no key, or none of an accepted kind.
     #[error("the public key is no PEM of an RSA, P-256 or Ed25519 public key")]
     PublicKey,
-    /// Not a key set, or none of its keys can be used.
+    /// The file is no key set, or none of its keys can be used.
     #[error("the key set cannot be used: {0}")]
     Jwks(String),
     /// The key set cannot be fetched.
     #[error("the key set at {url} cannot be fetched: {reason}")]
     Unreachable {
-        /// Where.
+        /// Address of the key set.
         url: String,
-        /// Why.
+        /// Message for people.
         reason: String,
     },
     /// The system gives no random bytes.
     #[error(transparent)]
     System(#[from] std::io::Error),
-    /// Tokens are made with the secret.
+    /// The key is no secret, which tokens are made with.
     #[error("tokens are made with a shared secret: set RELAY_JWT_SECRET or RELAY_JWT_SECRET_FILE")]
     NoSecret,
-    /// The token could not be written.
+    /// The token could not be encoded.
     #[error("the token could not be made: {0}")]
     Sign(#[from] jsonwebtoken::errors::Error),
 }
@@ -80,10 +80,10 @@ pub(super) enum Keys {
 }
 
 impl Keys {
-    /// Reads what is at hand.
+    /// Reads a key that is at hand: any but that of an address.
     ///
     /// # Errors
-    /// It is no key, or too weak.
+    /// [`KeyError`]: it is no key, or too weak.
     pub(super) fn read(source: &KeySource) -> Result<Self, KeyError> {
         match source {
             KeySource::Secret(secret) => {
@@ -102,10 +102,10 @@ impl Keys {
         }
     }
 
-    /// The key for a token that names `id`. A single key needs no name, and takes any: it is a look-up, no more.
+    /// Finds the key for a token that names `id`. A single key is for any token, whatever it names.
     ///
     /// # Errors
-    /// There is none; the text says why, for the log.
+    /// A text for the log: there is no such key.
     pub(super) fn find(&self, id: Option<&str>) -> Result<&DecodingKey, &'static str> {
         match self {
             Self::One(key, _) => Ok(key),
@@ -117,8 +117,10 @@ impl Keys {
     }
 }
 
+/// Checks the length of a secret.
+///
 /// # Errors
-/// The secret is too short to be safe.
+/// [`KeyError::ShortSecret`]: the secret is too short to be safe.
 pub(super) fn check_length(secret: &[u8]) -> Result<(), KeyError> {
     if secret.len() < MIN_SECRET_BYTES { Err(KeyError::ShortSecret(secret.len())) } else { Ok(()) }
 }
@@ -143,7 +145,7 @@ pub(super) fn key_set(json: &[u8]) -> Result<Keys, KeyError> {
     for jwk in &set.keys {
         let algorithm = jwk.common.key_algorithm.and_then(|it| it.to_string().parse().ok());
         let is_for_signatures = !matches!(&jwk.common.public_key_use, Some(it) if *it != PublicKeyUse::Signature);
-        // A set may hold keys for other things, such as encryption.
+        // A set may hold keys for other uses, such as encryption.
         if let Some(id) = jwk.common.key_id.clone()
             && let Some(algorithm @ (Algorithm::RS256 | Algorithm::ES256 | Algorithm::EdDSA)) = algorithm
             && is_for_signatures

@@ -1,15 +1,15 @@
-//! Tokens that are good once: their ids are remembered until the tokens have expired by themselves.
+//! Remembers the ids of used one-time tokens until the tokens have expired.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// How many ids are remembered. A token more is refused: forgetting one would let it be used again.
+/// Maximum number of ids. A further token is refused: forgetting one would let it be used again.
 const MAX_REMEMBERED: usize = 100_000;
-/// The longest id, in bytes.
+/// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 128;
 
-/// The ids of tokens that were used.
+/// Ids of used tokens.
 #[derive(Debug, Default)]
 pub(super) struct UsedTokens(Mutex<Used>);
 
@@ -20,10 +20,10 @@ struct Used {
 }
 
 impl UsedTokens {
-    /// Notes that a token is used, which expires by itself at `expires`.
+    /// Notes that a token is used, which expires at `expires`.
     ///
     /// # Errors
-    /// It was used before, or cannot be told from others.
+    /// A text for the log: it was used before, has no usable id, or too many are remembered.
     pub(super) fn enter(&self, id: &str, expires: SystemTime) -> Result<(), &'static str> {
         if id.is_empty() || id.len() > MAX_ID_BYTES {
             return Err("the token has no usable jti");
@@ -49,10 +49,10 @@ impl UsedTokens {
     }
 }
 
-/// An id for a new token.
+/// Makes a random id for a new token.
 ///
 /// # Errors
-/// The system gives no random bytes.
+/// [`std::io::Error`]: the system gives no random bytes.
 pub(super) fn fresh_id() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

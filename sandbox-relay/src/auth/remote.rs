@@ -1,5 +1,5 @@
-//! A key set at an HTTPS address: fetched at the start, now and then, and when a token names a key that is not in it; never
-//! more often than a floor allows, whatever tokens name.
+//! Fetches the key set of an HTTPS address: at the start, at intervals, and when a token names an unknown key, but for
+//! tokens at most every [`FETCH_PAUSE`].
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use tokio::time::Instant;
 use super::keys::{self, KeyError, Keys, RemoteKeySource};
 use crate::tls;
 
-/// The pause between two fetches that tokens with unknown keys can cause.
-const FLOOR: Duration = Duration::from_secs(30);
-/// How long one fetch may take.
+/// Minimum time between two fetches that tokens with unknown keys cause.
+const FETCH_PAUSE: Duration = Duration::from_secs(30);
+/// Maximum time of one fetch.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
-/// The most bytes of a key set.
+/// Maximum length of a key set in bytes.
 const MAX_BYTES: usize = 256 << 10;
 
+/// Fetches one key set.
 pub(super) struct RemoteKeys {
     url: Uri,
     client: Client<HttpsConnector<HttpConnector>, Body>,
@@ -31,7 +32,7 @@ pub(super) struct RemoteKeys {
 
 impl RemoteKeys {
     /// # Errors
-    /// The address is not `https://`, or its authorities cannot be read.
+    /// [`KeyError`]: the address is not `https://`, or the authorities cannot be read.
     pub(super) fn new(source: &RemoteKeySource) -> Result<Self, KeyError> {
         let wrong = |reason: String| KeyError::Unreachable { url: source.url.clone(), reason };
         let url: Uri = source.url.parse().map_err(|_| wrong("it is no address".into()))?;
@@ -41,15 +42,16 @@ impl RemoteKeys {
         let config = tls::client_config(source.authorities.as_deref()).map_err(|error| wrong(error.to_string()))?;
         let connector =
             hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().build();
-        // A client that follows no redirect.
+        // This client follows no redirect.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
         Ok(Self { url, client, fetched: Mutex::new(Instant::now()) })
     }
 
-    /// A turn to look for a key that is missing; none where somebody else found it meanwhile, or the last was just now.
+    /// Waits for the turn to fetch a missing key. `None`: another task has fetched it meanwhile, or the last fetch was
+    /// just now.
     pub(super) async fn turn(&self, still_missing: impl Fn() -> bool) -> Option<MutexGuard<'_, Instant>> {
         let mut fetched = self.fetched.lock().await;
-        if !still_missing() || fetched.elapsed() < FLOOR {
+        if !still_missing() || fetched.elapsed() < FETCH_PAUSE {
             return None;
         }
         *fetched = Instant::now();
@@ -59,7 +61,7 @@ impl RemoteKeys {
     /// Fetches the keys.
     ///
     /// # Errors
-    /// No answer in time, none with status 200, or no key set.
+    /// [`KeyError`]: no answer in time, none with status 200, or no key set.
     pub(super) async fn fetch(&self) -> Result<Keys, KeyError> {
         let wrong = |reason: String| KeyError::Unreachable { url: self.url.to_string(), reason };
         let fetched = async {
@@ -75,7 +77,7 @@ impl RemoteKeys {
     }
 }
 
-/// An error and what caused it: the causes tell what is wrong.
+/// Joins the texts of an error and of its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -4,13 +4,13 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use relay_proto::LimitOverrides;
+use relay_proto::{LimitOverrides, Limits};
 
 use super::*;
-use crate::sandbox::channel::{self, message::report::Kind as Report};
+use crate::sandbox::channel::{self, message, message::report::Kind as Report};
 use crate::sandbox::pool::Pool;
 
-/// Takes everything, and answers every call at once.
+/// Sink with endless room that, if `answering`, answers every call at once.
 struct Sink {
     answers: mpsc::Sender<Command>,
     calls: usize,
@@ -53,7 +53,7 @@ impl EventSink for Sink {
     }
 }
 
-/// What comes of a worker that says this, whatever it hears.
+/// Runs an execution whose worker says `said`, whatever it hears.
 async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let pool = Pool::of_sockets(vec![ours]).unwrap();
@@ -79,9 +79,9 @@ async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     let (answers, commands) = mpsc::channel(64);
     let mut sink = Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, answering };
     let request = ExecutionRequest::new(String::new(), limits);
-    let worker = pool.take().await.unwrap();
+    let mut worker = pool.take().await.unwrap();
     let control = Control { commands, states: Arc::default() };
-    let (outcome, _worker) = run(worker, request, control, &mut sink).await;
+    let outcome = run(&mut worker, request, control, &mut sink).await;
     (outcome, sink)
 }
 

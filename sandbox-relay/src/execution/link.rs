@@ -1,4 +1,4 @@
-//! The relay's end of a worker's socket: what is on its way there, and what comes from there.
+//! The relay's end of a worker's socket: instructions to the worker, reports from it.
 
 use std::io;
 
@@ -10,27 +10,29 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
 use crate::sandbox::channel::{self, ChannelError};
 
-/// How many bytes of results may wait for a worker that is busy.
+/// Maximum number of bytes of results that wait for a busy worker.
 pub(super) const MAX_WAITING_BYTES: usize = 32 << 20;
-/// How much of what a worker says is read at once.
+/// Number of bytes that one read makes room for.
 const READ_BYTES: usize = 64 << 10;
 
+/// Appends the frame of an instruction to `buffer`.
 pub(super) fn put_instruction(instruction: Instruction, buffer: &mut BytesMut) {
     channel::put_frame(&message::Instruction { kind: Some(instruction) }, buffer);
 }
 
-/// What is on its way to the worker.
+/// Instructions on their way to the worker.
 pub(super) struct Writer {
     pub(super) socket: OwnedWriteHalf,
     pub(super) pending: BytesMut,
 }
 
 impl Writer {
+    /// Queues an instruction; [`try_write`](Self::try_write) sends it.
     pub(super) fn put(&mut self, instruction: Instruction) {
         put_instruction(instruction, &mut self.pending);
     }
 
-    /// Writes what the socket has room for, which most often is everything; the rest waits for its turn.
+    /// Writes as much as the socket has room for, which is mostly everything.
     pub(super) fn try_write(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -38,34 +40,38 @@ impl Writer {
         match self.socket.try_write(&self.pending) {
             Ok(written) => self.pending.advance(written),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // It reads no more; what it said last may still be there to be read.
+            // The worker reads no more; its last report may still be there to be read.
             Err(_) => self.pending.clear(),
         }
     }
 
+    /// Returns whether something waits to be written.
     pub(super) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// A worker that does not read gets no more answers to hold, by not being heard.
+    /// Returns whether the worker may report more: while too much waits for it, its reports are not read.
     pub(super) fn has_room(&self) -> bool {
         self.pending.len() < MAX_WAITING_BYTES
     }
 
-    /// Waits until there is room, or until trying again will tell that there never will be.
+    /// Waits until writing makes sense again: there is room, or the socket has failed.
     pub(super) async fn writable(&self) {
         let _ = self.socket.writable().await;
     }
 }
 
-/// What comes from the worker.
+/// Reports from the worker.
 pub(super) struct Reader {
     pub(super) socket: OwnedReadHalf,
     pub(super) buffer: BytesMut,
 }
 
 impl Reader {
-    /// The next report. Safe to drop and ask again.
+    /// Waits for the next report. Cancel safe.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: the socket ended or failed, or the worker sent what is no report.
     pub(super) async fn next(&mut self) -> Result<Report, ChannelError> {
         loop {
             if let Some(frame) = channel::take_frame(&mut self.buffer)?
@@ -80,11 +86,14 @@ impl Reader {
         }
     }
 
-    /// The next report, if it has arrived and is output.
+    /// Takes the next report if it is output and has arrived whole; `None`: it has not, or is something else.
+    ///
+    /// # Errors
+    /// [`ChannelError`]: the worker sent what is no report.
     pub(super) fn try_output(&mut self) -> Result<Option<message::Output>, ChannelError> {
-        /// The key of `Report.output`: field 3, length-delimited.
+        /// Key of `Report.output`: field 3, length-delimited.
         const OUTPUT_KEY: u8 = 3 << 3 | 2;
-        // A look at the first byte after the length, so that nothing else is taken out of its turn.
+        // The first byte after the length tells the kind, so that no other report is taken out of its turn.
         if self.buffer.get(4) != Some(&OUTPUT_KEY) {
             return Ok(None);
         }

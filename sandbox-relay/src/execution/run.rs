@@ -1,6 +1,6 @@
-//! The state of a run, and what it has used: every limit that can be counted from outside is counted here.
+//! State of a run, and what it has used: every limit that can be counted from outside the worker is counted here.
 
-use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,164 +8,104 @@ use bytes::Bytes;
 use relay_proto::code::warning;
 use relay_proto::wire::{OutputItem, OutputKind};
 use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
-use rustix::process::Signal;
 use tokio::time::Instant;
 
+use super::clock::{Clocks, ExpiredCall};
 use super::link::{MAX_WAITING_BYTES, Reader, Writer};
-use super::states::Wait;
-use super::{CallFailure, CallStates, Command, Event, EventSink, ExecutionError, Outcome, WorkerCall};
+use super::outcome::{self, Ended, ExecutionError, Outcome};
+use super::states::CallStates;
+use super::{CallFailure, Command, Event, EventSink, WorkerCall};
 use crate::sandbox::channel::ChannelError;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
 use crate::sandbox::pool::Worker;
 use crate::store;
 
-/// The most pieces of output in one message.
+/// Maximum number of pieces of output in one message.
 const MAX_OUTPUT_ITEMS: usize = 1_024;
-
-/// The most warnings of a worker's that are passed on.
+/// Maximum number of a worker's warnings that are passed on.
 const MAX_WARNINGS: usize = 16;
 
-/// All waiting for approvals of one execution may take this many times as long as one approval: a worker and its place are held
-/// meanwhile.
-const APPROVALS_IN_ALL: u32 = 4;
-/// Longer than any execution.
-const NEVER: Duration = Duration::from_secs(400 * 24 * 3_600);
-
-/// What ended a run: the worker's word, or ours.
-pub(super) enum Ended {
-    Done(message::Done),
-    Failed(message::Failed),
-    Stopped(ExecutionError),
-}
-
-/// Why a worker that broke off did so, as far as the system knows.
-pub(super) fn died(signal: Option<Signal>) -> &'static str {
-    match signal {
-        Some(Signal::SYS) => "the worker process was ended: the code tried what the sandbox forbids",
-        Some(Signal::KILL) => "the worker process was killed, most likely because the machine ran out of memory",
-        Some(_) => "the worker process crashed",
-        None => "the worker process ended without an answer",
-    }
-}
-
-pub(super) fn lost(error: &ChannelError) -> Ended {
-    Ended::Stopped(match error {
-        ChannelError::Socket(_) => ExecutionError::new(ErrorCode::WorkerLost, died(None)),
-        ChannelError::TooLong(_) | ChannelError::Undecodable(_) => {
-            ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was stopped: {error}"))
-        }
-    })
-}
-
-pub(super) fn broken(what: &str) -> Ended {
-    Ended::Stopped(ExecutionError::new(ErrorCode::WorkerLost, format!("the worker was stopped: {what}")))
-}
-
-pub(super) fn cancelled() -> Ended {
-    Ended::Stopped(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"))
-}
-
-struct OpenCall {
-    /// Its own, or that of its approval.
-    deadline: Instant,
-    tool: ToolName,
-    /// While it waits for a person: how much of its own time is left.
-    left: Option<Duration>,
-    /// Since when its question has been open.
-    asked_since: Option<Instant>,
-    /// How long it may still await approval, however often the host changes its mind.
-    approval_left: Duration,
-}
-
-/// The state of a run, and what it has used.
-pub(super) struct Run {
-    worker: Worker,
+/// One run: its worker, its clocks and its counts.
+pub(super) struct Run<'a> {
+    worker: &'a Worker,
     pub(super) writer: Writer,
     limits: Limits,
     started: Instant,
-    wall_deadline: Instant,
+    clocks: Clocks<ToolName>,
     states: Arc<CallStates>,
-    /// Since when the wall's clock has stood still, because a call awaits approval.
-    paused: Option<Instant>,
-    approval: Duration,
+    /// CPU time that the worker had used before the run.
     cpu_before: Duration,
-    cpu_check: Instant,
-    open: HashMap<WorkerCall, OpenCall>,
-    first_call_deadline: Option<Instant>,
-    given_up: Vec<(WorkerCall, ErrorCode)>,
+    /// Expired calls that the host is still to be told of.
+    expired: Vec<(WorkerCall, LimitName)>,
+    /// Calls that went to the host.
     tool_calls: u64,
-    /// Calls that the worker asked for, those included that were refused here.
+    /// Calls that the worker asked for, refused ones included.
     asked_calls: u64,
     output_bytes: usize,
     output_count: u64,
-    /// How often it may still write to the session's store.
-    store_writes: u64,
-    /// Whether something that it wrote there had no room.
+    /// How often the worker may still write to the session's store.
+    store_writes_left: u64,
+    /// Whether the store had no room for something that the worker wrote.
     is_store_full: bool,
 }
 
-impl Run {
+impl<'a> Run<'a> {
+    /// Starts the clocks.
     pub(super) fn new(
-        worker: Worker,
+        worker: &'a Worker,
         limits: Limits,
         writer: Writer,
         states: Arc<CallStates>,
-        has_store: bool,
+        store_writes_left: u64,
     ) -> Self {
-        let started = Instant::now();
-        let after = |name| started + Duration::from_millis(limits.get(name));
         Self {
             cpu_before: worker.cpu_time(),
+            worker,
             writer,
-            started,
-            wall_deadline: after(LimitName::WallMs),
+            started: Instant::now(),
+            clocks: Clocks::new(&limits),
             states,
-            paused: None,
-            approval: Duration::ZERO,
-            cpu_check: after(LimitName::CpuMs),
-            open: HashMap::new(),
-            first_call_deadline: None,
-            given_up: Vec::new(),
+            expired: Vec::new(),
             tool_calls: 0,
             asked_calls: 0,
             output_bytes: 0,
             output_count: 0,
-            store_writes: if has_store { store::MAX_WRITES } else { 0 },
+            store_writes_left,
             is_store_full: false,
-            worker,
             limits,
         }
     }
 
+    /// Returns when [`check_time`](Self::check_time) has something to do next.
     pub(super) fn next_check(&self) -> Instant {
-        let check = match self.paused {
-            Some(since) => self.cpu_check.min(self.pause_ends(since)),
-            None => self.cpu_check.min(self.wall_deadline),
-        };
-        self.first_call_deadline.map_or(check, |call| check.min(call))
+        self.started + self.clocks.next_check()
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
     }
 
     fn cpu_time(&self) -> Duration {
         self.worker.cpu_time().saturating_sub(self.cpu_before)
     }
 
-    pub(super) fn command(&mut self, command: Option<Command>) -> Option<Ended> {
+    /// Takes one command; `None`: nobody can send one any more.
+    pub(super) fn command(&mut self, command: Option<Command>) -> ControlFlow<Ended> {
         match command {
             Some(Command::Settle { call, outcome }) => {
-                // A call that was given up meanwhile is settled already.
-                if let Some(OpenCall { tool, left, .. }) = self.open.remove(&call) {
+                let now = self.now();
+                // A call that has expired is settled already.
+                if let Some(tool) = self.clocks.close(call, now, |call| self.states.wait(call)) {
                     let outcome = self.bounded(&tool, outcome);
                     self.writer.put(settle(call, outcome));
-                    if left.is_some() {
-                        self.look_at_states();
-                    }
                 }
-                None
+                ControlFlow::Continue(())
             }
-            Some(Command::Cancel) | None => Some(cancelled()),
+            Some(Command::Cancel) | None => ControlFlow::Break(Ended::cancelled()),
         }
     }
 
+    /// Turns a result that is too large into a failure.
     fn bounded(&self, tool: &ToolName, outcome: Result<Bytes, CallFailure>) -> Result<Bytes, CallFailure> {
         let result = outcome?;
         let limit = self.limits.size(LimitName::ToolResultBytes);
@@ -182,165 +122,100 @@ impl Run {
         Ok(result)
     }
 
-    /// Stops and continues the clocks as the states of the calls are now.
-    pub(super) fn look_at_states(&mut self) {
-        let now = Instant::now();
-        let may_wait = self.pause_ends(now) > now;
-        let mut waits = false;
-        for (call, open) in &mut self.open {
-            let wait = self.states.wait(*call).filter(|_| may_wait);
-            if let Some(since) = open.asked_since.take() {
-                open.approval_left = open.approval_left.saturating_sub(now - since);
+    /// Stops and continues the clocks after the host has reported states of calls.
+    pub(super) fn update_clocks(&mut self) {
+        let now = self.now();
+        self.clocks.update(now, |call| self.states.wait(call));
+    }
+
+    /// Ends the run whose time is used up, and fails the calls whose time is.
+    pub(super) fn check_time(&mut self) -> ControlFlow<Ended> {
+        let (now, worker, before) = (self.now(), self.worker, self.cpu_before);
+        let cpu_time = || worker.cpu_time().saturating_sub(before);
+        let expired = match self.clocks.check(now, cpu_time, |call| self.states.wait(call)) {
+            ControlFlow::Continue(expired) => expired,
+            ControlFlow::Break(limit) => {
+                let code = if limit == LimitName::WallMs { ErrorCode::Timeout } else { ErrorCode::CpuLimit };
+                return ControlFlow::Break(Ended::Stopped(self.limit_hit(code, limit)));
             }
-            match (wait, open.left) {
-                (Some(_), None) => open.left = Some(open.deadline.saturating_duration_since(now)),
-                (None, Some(left)) => {
-                    open.left = None;
-                    open.deadline = now + left;
+        };
+        for ExpiredCall { call, of: tool, limit } in expired {
+            let most = self.limits.get(limit);
+            let (code, message) = match limit {
+                LimitName::ApprovalMs => {
+                    (ErrorCode::ApprovalTimeout, format!("nobody approved the call of {tool} within {most} ms"))
                 }
-                _ => {}
-            }
-            if let Some(wait) = wait {
-                waits = true;
-                open.deadline = match wait {
-                    // The end of all waiting is looked at apart.
-                    Wait::Turn => now + NEVER,
-                    Wait::Answer => now + open.approval_left,
-                };
-                open.asked_since = (wait == Wait::Answer).then_some(now);
-            }
+                _ => (ErrorCode::ToolTimeout, format!("{tool} did not answer within {most} ms")),
+            };
+            self.writer.put(settle(call, Err(CallFailure { code: code.into(), message })));
+            self.expired.push((call, limit));
         }
-        self.first_call_deadline = self.open.values().map(|open| open.deadline).min();
-        match self.paused {
-            None if waits => self.paused = Some(now),
-            Some(since) if !waits => {
-                self.paused = None;
-                self.approval += now - since;
-                self.wall_deadline += now - since;
-            }
-            _ => {}
-        }
+        ControlFlow::Continue(())
     }
 
-    /// When all waiting of this execution together has taken what it may.
-    fn pause_ends(&self, now: Instant) -> Instant {
-        let most = Duration::from_millis(self.limits.get(LimitName::ApprovalMs)) * APPROVALS_IN_ALL;
-        self.paused.unwrap_or(now) + most.saturating_sub(self.approval)
-    }
-
-    /// Waiting for approvals, so far.
-    fn approval(&self) -> Duration {
-        self.approval + self.paused.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    /// The time that counts as the execution's own.
-    fn wall(&self) -> Duration {
-        self.started.elapsed().saturating_sub(self.approval())
-    }
-
-    /// Looks at the clocks: the wall's, the CPU's, and those of the open calls.
-    pub(super) fn check_time(&mut self) -> Option<Ended> {
-        let now = Instant::now();
-        if self.paused.is_some_and(|since| now >= self.pause_ends(since)) {
-            self.look_at_states();
-        }
-        if self.paused.is_none() && now >= self.wall_deadline {
-            return Some(Ended::Stopped(self.limit_hit(ErrorCode::Timeout, LimitName::WallMs)));
-        }
-        if now >= self.cpu_check {
-            let limit = Duration::from_millis(self.limits.get(LimitName::CpuMs));
-            let left = limit.saturating_sub(self.cpu_time());
-            if left.is_zero() {
-                return Some(Ended::Stopped(self.limit_hit(ErrorCode::CpuLimit, LimitName::CpuMs)));
-            }
-            // One thread cannot use more CPU than time passes.
-            self.cpu_check = now + left.max(Duration::from_millis(1));
-        }
-        if self.first_call_deadline.is_some_and(|deadline| now >= deadline) {
-            self.give_up_calls(now);
-        }
-        None
-    }
-
-    fn give_up_calls(&mut self, now: Instant) {
-        let expired: Vec<_> =
-            self.open.iter().filter(|(_, open)| open.deadline <= now).map(|(call, _)| *call).collect();
-        for call in expired {
-            if let Some(OpenCall { tool, left, .. }) = self.open.remove(&call) {
-                let (code, message) = if left.is_some() {
-                    let limit = self.limits.get(LimitName::ApprovalMs);
-                    (ErrorCode::ApprovalTimeout, format!("nobody approved the call of {tool} within {limit} ms"))
-                } else {
-                    let limit = self.limits.get(LimitName::ToolCallMs);
-                    (ErrorCode::ToolTimeout, format!("{tool} did not answer within {limit} ms"))
-                };
-                self.writer.put(settle(call, Err(CallFailure { code: code.into(), message })));
-                self.given_up.push((call, code));
-            }
-        }
-        self.look_at_states();
-    }
-
-    /// What to tell of a worker that is not heard any more.
-    pub(super) async fn lost(&self, error: &ChannelError) -> Ended {
-        let ChannelError::Socket(_) = error else { return lost(error) };
-        let signal = self.worker.ended_by().await;
-        tracing::warn!(?signal, "a worker was lost");
-        Ended::Stopped(ExecutionError::new(ErrorCode::WorkerLost, died(signal)))
-    }
-
-    pub(super) fn given_up(&mut self) -> Option<Event> {
-        let (call, code) = self.given_up.pop()?;
-        let reason = match code {
-            ErrorCode::ApprovalTimeout => "approval_ms is used up",
+    /// Takes an expired call that the host is to be told of; `None`: there is none left.
+    pub(super) fn take_expired(&mut self) -> Option<Event> {
+        let (call, limit) = self.expired.pop()?;
+        let reason = match limit {
+            LimitName::ApprovalMs => "approval_ms is used up",
             _ => "tool_call_ms is used up",
         };
         Some(Event::CallGivenUp { call, reason })
     }
 
-    /// Takes what the worker said, and what it said right after it where that can go together.
+    /// Finds out how a worker ended whose channel failed.
+    pub(super) async fn lost(&self, error: ChannelError) -> Ended {
+        let ChannelError::Socket(_) = error else { return error.into() };
+        let signal = self.worker.ended_by().await;
+        tracing::warn!(?signal, "a worker was lost");
+        Ended::died(signal)
+    }
+
+    /// Takes one report, and the output that has arrived right behind output. Returns the event for the host, if any.
     pub(super) fn report(
         &mut self,
         report: Report,
         reader: &mut Reader,
         sink: &impl EventSink,
-    ) -> Result<Option<Event>, Ended> {
+    ) -> ControlFlow<Ended, Option<Event>> {
         match report {
             Report::Call(call) => self.call(call, sink),
             Report::Output(output) => {
                 let mut items = vec![self.output(output)?];
-                while items.len() < MAX_OUTPUT_ITEMS
-                    && let Some(output) = reader.try_output().map_err(|error| lost(&error))?
-                {
-                    items.push(self.output(output)?);
+                while items.len() < MAX_OUTPUT_ITEMS {
+                    match reader.try_output() {
+                        Ok(Some(output)) => items.push(self.output(output)?),
+                        Ok(None) => break,
+                        Err(error) => return ControlFlow::Break(error.into()),
+                    }
                 }
-                Ok(Some(Event::Output(items)))
+                ControlFlow::Continue(Some(Event::Output(items)))
             }
             Report::Stored(message::StoredValue { key, json }) => {
-                // A worker that is what it should be counts, too.
-                if self.store_writes == 0 || key.len() > store::MAX_KEY_BYTES {
-                    return Err(broken("it wrote to the store what it may not"));
+                // An honest worker keeps to both by itself.
+                if self.store_writes_left == 0 || key.len() > store::MAX_KEY_BYTES {
+                    return ControlFlow::Break(Ended::broken("it wrote to the store what it may not"));
                 }
-                self.store_writes -= 1;
+                self.store_writes_left -= 1;
                 let json = (!json.is_empty()).then_some(json);
                 self.is_store_full |= !sink.store(key, json);
-                Ok(None)
+                ControlFlow::Continue(None)
             }
-            Report::Done(done) => Err(Ended::Done(done)),
-            Report::Failed(failed) => Err(Ended::Failed(failed)),
-            Report::Ready(_) => Err(broken("it said twice that it is ready")),
+            Report::Done(done) => ControlFlow::Break(Ended::Done(done)),
+            Report::Failed(failed) => ControlFlow::Break(Ended::Failed(failed)),
+            Report::Ready(_) => ControlFlow::Break(Ended::broken("it said twice that it is ready")),
         }
     }
 
-    fn call(&mut self, call: message::Call, sink: &impl EventSink) -> Result<Option<Event>, Ended> {
+    fn call(&mut self, call: message::Call, sink: &impl EventSink) -> ControlFlow<Ended, Option<Event>> {
         let number = WorkerCall(call.call);
         self.asked_calls += 1;
-        // A worker that is what it should be stops by itself.
-        if self.asked_calls > self.limits.get(LimitName::ToolCalls) {
-            return Err(broken("it sent calls that its limits do not allow"));
-        }
-        if self.open.contains_key(&number) || self.open.len() >= self.limits.size(LimitName::ToolCallsInFlight) {
-            return Err(broken("it sent calls that its limits do not allow"));
+        // An honest worker keeps to both limits by itself.
+        if self.asked_calls > self.limits.get(LimitName::ToolCalls)
+            || self.clocks.is_open(number)
+            || self.clocks.open_calls() >= self.limits.size(LimitName::ToolCallsInFlight)
+        {
+            return ControlFlow::Break(Ended::broken("it sent calls that its limits do not allow"));
         }
         let checked = ToolName::try_from(call.tool)
             .map_err(|error| CallFailure { code: ErrorCode::InvalidToolName.into(), message: error.to_string() })
@@ -349,21 +224,13 @@ impl Run {
             Ok(tool) => tool,
             Err(failure) => {
                 self.writer.put(settle(number, Err(failure)));
-                return Ok(None);
+                return ControlFlow::Continue(None);
             }
         };
         self.tool_calls += 1;
-        let now = Instant::now();
-        let wall_left = self.wall_deadline.saturating_duration_since(self.paused.unwrap_or(now));
-        let remaining = Duration::from_millis(self.limits.get(LimitName::ToolCallMs)).min(wall_left);
-        // A call has its own limit; where the execution ends before it, that ends the call too.
-        let deadline = now + Duration::from_millis(self.limits.get(LimitName::ToolCallMs));
-        let approval_left = Duration::from_millis(self.limits.get(LimitName::ApprovalMs));
-        self.open
-            .insert(number, OpenCall { deadline, tool: tool.clone(), left: None, asked_since: None, approval_left });
-        // A later look corrects what was answered.
-        self.first_call_deadline = Some(self.first_call_deadline.map_or(deadline, |first| first.min(deadline)));
-        Ok(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))
+        let now = self.now();
+        let remaining = self.clocks.open(number, tool.clone(), now);
+        ControlFlow::Continue(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))
     }
 
     fn check_call(&self, tool: ToolName, arguments: &[u8], sink: &impl EventSink) -> Result<ToolName, CallFailure> {
@@ -381,17 +248,19 @@ impl Run {
         Ok(tool)
     }
 
-    fn output(&mut self, output: message::Output) -> Result<OutputItem, Ended> {
+    fn output(&mut self, output: message::Output) -> ControlFlow<Ended, OutputItem> {
         self.output_count += 1;
         self.output_bytes += output.text.len();
-        if self.output_count > self.limits.get(LimitName::OutputCount) {
-            return Err(Ended::Stopped(self.limit_hit(ErrorCode::OutputLimit, LimitName::OutputCount)));
-        }
-        if self.output_bytes > self.limits.size(LimitName::OutputBytes) {
-            return Err(Ended::Stopped(self.limit_hit(ErrorCode::OutputLimit, LimitName::OutputBytes)));
-        }
-        let kind = i32::try_from(output.kind).ok().and_then(|kind| OutputKind::try_from(kind).ok());
-        Ok(OutputItem { kind: kind.unwrap_or(OutputKind::Log).into(), text: output.text })
+        let hit = if self.output_count > self.limits.get(LimitName::OutputCount) {
+            LimitName::OutputCount
+        } else if self.output_bytes > self.limits.size(LimitName::OutputBytes) {
+            LimitName::OutputBytes
+        } else {
+            let kind = i32::try_from(output.kind).ok().and_then(|kind| OutputKind::try_from(kind).ok());
+            let kind = kind.unwrap_or(OutputKind::Log).into();
+            return ControlFlow::Continue(OutputItem { kind, text: output.text });
+        };
+        ControlFlow::Break(Ended::Stopped(self.limit_hit(ErrorCode::OutputLimit, hit)))
     }
 
     fn limit_hit(&self, code: ErrorCode, limit: LimitName) -> ExecutionError {
@@ -408,10 +277,10 @@ impl Run {
         }
     }
 
-    /// How near each limit is.
+    /// Tells how near the limits are, for an error.
     fn standing(&self) -> String {
         let used = [
-            (LimitName::WallMs, self.wall().as_millis()),
+            (LimitName::WallMs, self.clocks.wall(self.now()).as_millis()),
             (LimitName::CpuMs, self.cpu_time().as_millis()),
             (LimitName::ToolCalls, self.tool_calls.into()),
             (LimitName::OutputBytes, self.output_bytes as u128),
@@ -420,40 +289,44 @@ impl Run {
         format!("used: {}", parts.join(", "))
     }
 
-    pub(super) fn outcome(mut self, ended: Ended) -> (Outcome, Worker) {
-        // What ran in the worker only the worker can count.
-        let counted =
-            |here: u64, limits: &Limits, local: u64| here.saturating_add(local).min(limits.get(LimitName::ToolCalls));
+    /// Makes the outcome of the run, with what it has used.
+    pub(super) fn outcome(mut self, ended: Ended) -> Outcome {
         let (result, warnings, memory_bytes) = match ended {
             Ended::Done(done) => {
-                self.tool_calls = counted(self.tool_calls, &self.limits, done.local_calls);
+                self.count_local(done.local_calls);
                 (self.checked_result(done.result), done.warnings, done.memory_bytes)
             }
             Ended::Failed(mut failed) => {
-                self.tool_calls = counted(self.tool_calls, &self.limits, failed.local_calls);
+                self.count_local(failed.local_calls);
                 let warnings = std::mem::take(&mut failed.warnings);
                 let memory_bytes = failed.memory_bytes;
-                (Err(self.reported_error(failed)), warnings, memory_bytes)
+                (Err(outcome::reported_error(failed, || self.standing())), warnings, memory_bytes)
             }
             Ended::Stopped(error) => (Err(error), Vec::new(), 0),
         };
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let (now, micros) = (self.now(), |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         let usage = wire::Usage {
             queue_us: 0,
-            wall_us: micros(self.wall()),
-            approval_us: micros(self.approval()),
+            wall_us: micros(self.clocks.wall(now)),
+            approval_us: micros(self.clocks.approval(now)),
             cpu_us: micros(self.cpu_time()),
             tool_calls: self.tool_calls,
             output_bytes: self.output_bytes as u64,
             memory_bytes,
         };
-        let warnings = warnings.into_iter().take(MAX_WARNINGS);
-        let warnings = warnings.map(|it| wire::Warning { code: short(it.code), message: short(it.message) });
+        let cut =
+            |it: message::Warning| wire::Warning { code: outcome::cut(it.code), message: outcome::cut(it.message) };
+        let warnings = warnings.into_iter().take(MAX_WARNINGS).map(cut);
         let full = self.is_store_full.then(|| wire::Warning {
             code: warning::STORE_FULL.into(),
             message: "something was not stored: other executions of the session filled the store meanwhile".into(),
         });
-        (Outcome { result, usage, warnings: warnings.chain(full).collect() }, self.worker)
+        Outcome { result, usage, warnings: warnings.chain(full).collect() }
+    }
+
+    /// Adds the calls that ran in the worker, which only the worker can count.
+    fn count_local(&mut self, local_calls: u64) {
+        self.tool_calls = self.tool_calls.saturating_add(local_calls).min(self.limits.get(LimitName::ToolCalls));
     }
 
     fn checked_result(&self, result: Bytes) -> Result<Bytes, ExecutionError> {
@@ -462,52 +335,14 @@ impl Run {
         }
         Ok(result)
     }
-
-    /// What the worker reports, as far as it is a worker's to report.
-    fn reported_error(&self, failed: message::Failed) -> ExecutionError {
-        let code = match failed.code.parse() {
-            Ok(
-                code @ (ErrorCode::SyntaxError
-                | ErrorCode::EvalError
-                | ErrorCode::MemoryLimit
-                | ErrorCode::OutputLimit
-                | ErrorCode::ResultLimit
-                | ErrorCode::NotSerializable
-                | ErrorCode::Unsettled
-                | ErrorCode::Internal),
-            ) => code,
-            _ => return ExecutionError::new(ErrorCode::WorkerLost, "the worker ended with an answer of no meaning"),
-        };
-        let limit: Option<LimitName> = failed.limit.parse().ok();
-        let message = match limit {
-            Some(_) => format!("{} ({})", short(failed.message), self.standing()),
-            None => short(failed.message),
-        };
-        ExecutionError {
-            code,
-            message,
-            limit,
-            line: failed.line,
-            column: failed.column,
-            hint: short(failed.hint),
-            tool: short(failed.tool),
-            tool_code: short(failed.tool_code),
-        }
-    }
 }
 
-/// A text from a worker, no longer than an error may be.
-fn short(mut text: String) -> String {
-    const MOST: usize = 8 << 10;
-    text.truncate(text.floor_char_boundary(MOST));
-    text
-}
-
+/// Makes the instruction that answers a call.
 fn settle(call: WorkerCall, outcome: Result<Bytes, CallFailure>) -> Instruction {
     let (result, failure) = match outcome {
         Ok(result) => (result, None),
         Err(CallFailure { code, message }) => {
-            (Bytes::new(), Some(message::CallFailure { code: code.as_str().into(), message: short(message) }))
+            (Bytes::new(), Some(message::CallFailure { code: code.as_str().into(), message: outcome::cut(message) }))
         }
     };
     Instruction::Settle(message::Settle { call: call.0, result, failure })

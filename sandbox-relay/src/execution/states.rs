@@ -1,4 +1,4 @@
-//! Which open calls wait for a person. The host says so, as often as it likes; what counts is how it is when we look.
+//! Which open calls wait for a person, as the host last reported. Written by the session, read by the execution.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use super::WorkerCall;
 /// What a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Until another question of its execution is answered.
+    /// An answer to another question of its execution, after which its own is asked.
     Turn,
-    /// For the answer to its own.
+    /// A person's answer to its own question.
     Answer,
 }
 
-/// The calls of one execution that wait. It holds no more than there are open calls.
+/// The waiting calls of one execution; at most as many as are open.
 #[derive(Debug, Default)]
 pub(crate) struct CallStates {
     waits: Mutex<HashMap<WorkerCall, Wait>>,
@@ -29,7 +29,7 @@ impl CallStates {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what an open call waits for, if for anything. Gives `false` where that was known.
+    /// Sets what an open call waits for; `None`: it runs. Returns `false` if that is no change.
     #[must_use]
     pub(crate) fn set(&self, call: WorkerCall, wait: Option<Wait>) -> bool {
         let before = {
@@ -45,16 +45,17 @@ impl CallStates {
         before != wait
     }
 
-    /// Forgets a call that is not open any more.
+    /// Removes a call that is closed.
     pub(crate) fn forget(&self, call: WorkerCall) {
         self.lock().remove(&call);
     }
 
+    /// Returns what a call waits for; `None`: it runs or is closed.
     pub(super) fn wait(&self, call: WorkerCall) -> Option<Wait> {
         self.lock().get(&call).copied()
     }
 
-    /// Completes when something has changed since the last time. Safe to drop and ask again.
+    /// Waits for a change since the last time that this completed. Cancel safe.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

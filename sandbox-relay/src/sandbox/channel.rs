@@ -1,6 +1,6 @@
 //! Frames on the socket between relay and worker: a length in four bytes, then one message of `worker.proto`.
 //!
-//! The worker's end blocks ([`Port`]); the relay's end lies in [`super::pool`] and decodes with [`take_frame`].
+//! The worker's end blocks ([`Port`]). The relay's end is in `execution::link` and decodes with [`take_frame`].
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,19 +11,20 @@ use prost::Message;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-/// The messages of `worker.proto`.
-#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated; the meaning stands in worker.proto")]
+/// Messages, generated from `worker.proto` and committed.
+#[allow(unreachable_pub, clippy::all, reason = "generated")]
 pub(crate) mod message {
-    include!(concat!(env!("OUT_DIR"), "/worker.rs"));
+    // `include!` keeps rustfmt away: the file stays exactly as it was generated.
+    include!("../generated/worker.rs");
 }
 
-/// The largest frame that either end takes: the largest value that may cross, and room for what stands around it.
+/// Maximum length of a frame in bytes: that of the largest value that may cross, and room for the fields around it.
 pub(crate) const MAX_FRAME_BYTES: usize = 13 << 20;
 
 const LENGTH_BYTES: usize = 4;
 const READ_BYTES: usize = 16 << 10;
 
-/// The peer announced a frame that is too long or no message.
+/// Reports a failed socket, or bytes that are no message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     /// The length in front of a frame is over [`MAX_FRAME_BYTES`].
@@ -44,10 +45,10 @@ pub(crate) fn put_frame(message: &impl Message, buffer: &mut impl BufMut) {
     let _ = message.encode(buffer);
 }
 
-/// Takes the first whole frame out of `buffer`, or leaves it as it is until more has come.
+/// Takes the first frame out of `buffer`; `None`: it has not arrived whole.
 ///
 /// # Errors
-/// The length is over the cap.
+/// [`ChannelError::TooLong`]: the frame is over the cap.
 pub(crate) fn take_frame(buffer: &mut BytesMut) -> Result<Option<Bytes>, ChannelError> {
     let Some(head) = buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
@@ -76,21 +77,21 @@ impl Port {
         Self { socket, incoming: BytesMut::new(), scratch: vec![0; READ_BYTES].into(), outgoing: Vec::new() }
     }
 
-    /// How many bytes wait for a flush.
+    /// Returns the number of bytes that wait for a flush.
     pub(super) fn pending_bytes(&self) -> usize {
         self.outgoing.len()
     }
 
-    /// Collects one report.
+    /// Collects a report.
     pub(super) fn put(&mut self, kind: message::report::Kind) {
         put_frame(&message::Report { kind: Some(kind) }, &mut self.outgoing);
     }
 
-    /// Writes everything collected; waits while the relay does not read.
+    /// Writes everything that is collected. Blocks while the relay does not read.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.socket.write_all(&self.outgoing)?;
         self.outgoing.clear();
-        // What a large value needed is not kept for the small ones after it.
+        // The memory of a large value is not kept for small ones.
         self.outgoing.shrink_to(READ_BYTES);
         Ok(())
     }
@@ -104,7 +105,7 @@ impl Port {
         }
     }
 
-    /// Waits for the next instruction, but not longer than that.
+    /// Waits for the next instruction; `None`: none came within the time.
     pub(super) fn receive_within(
         &mut self,
         within: Option<Duration>,
@@ -115,9 +116,9 @@ impl Port {
                 return Ok(Some(kind));
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            // What is longer than the kernel can be told is as good as for ever.
+            // A time that is too long for the kernel is for ever.
             let left = left.and_then(|left| Timespec::try_from(left).ok());
-            // A thread that sleeps in `read` is also woken when the relay takes what was written, for nothing.
+            // A thread that sleeps in `read` would also be woken when the relay reads what was written.
             let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
             match rustix::event::poll(&mut ready, left.as_ref()) {
                 Ok(0) => return Ok(None),
@@ -135,10 +136,10 @@ impl Port {
         }
     }
 
-    /// The next instruction, if it has arrived whole.
+    /// Takes the next instruction; `None`: it has not arrived whole.
     pub(super) fn try_receive(&mut self) -> Result<Option<message::instruction::Kind>, ChannelError> {
         while let Some(frame) = take_frame(&mut self.incoming)? {
-            // A kind that this build does not know has none: both ends are the same binary, so it cannot happen.
+            // Both ends are the same binary: an unknown kind cannot come.
             if let Some(kind) = message::Instruction::decode(frame)?.kind {
                 return Ok(Some(kind));
             }

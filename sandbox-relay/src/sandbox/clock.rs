@@ -1,4 +1,4 @@
-//! The time as the script sees it: the machine's, or one that is given and stands still but for timers.
+//! Clock of the script: the machine's, or a given time that moves only with timers.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ enum Clock {
     Real {
         began: Instant,
     },
-    /// Nothing that the script does takes any time. Its timers move the clock on.
+    /// No code takes any time; timers move the clock on.
     Given {
         now_ms: i64,
         elapsed: Duration,
@@ -26,7 +26,7 @@ pub(super) fn prepare_thread() {
     CLOCK.set(None);
 }
 
-/// Starts the clock, at the time that was given or at the machine's.
+/// Starts the clock at a given time in ms since 1970; `None`: at the machine's, with which it runs.
 pub(super) fn begin(now_ms: Option<i64>) {
     CLOCK.set(Some(match now_ms {
         Some(now_ms) => Clock::Given { now_ms, elapsed: Duration::ZERO },
@@ -35,12 +35,12 @@ pub(super) fn begin(now_ms: Option<i64>) {
     set_date();
 }
 
-/// Whether the time was given, so that everything has to happen in an order that is always the same.
+/// Returns whether the time was given: the execution is repeatable, so that its events need a fixed order.
 pub(super) fn is_given() -> bool {
     matches!(CLOCK.get(), Some(Clock::Given { .. }))
 }
 
-/// How long the script has been running, in its own time.
+/// Returns how long the script has been running, by its own clock.
 pub(super) fn elapsed() -> Duration {
     match CLOCK.get() {
         Some(Clock::Real { began }) => began.elapsed(),
@@ -49,7 +49,7 @@ pub(super) fn elapsed() -> Duration {
     }
 }
 
-/// Moves a given clock on; the machine's goes by itself.
+/// Moves a given clock on; the machine's runs by itself.
 pub(super) fn advance_to(at: Duration) {
     if let Some(Clock::Given { now_ms, elapsed }) = CLOCK.get() {
         CLOCK.set(Some(Clock::Given { now_ms, elapsed: elapsed.max(at) }));
@@ -57,7 +57,7 @@ pub(super) fn advance_to(at: Duration) {
     }
 }
 
-/// Lets V8 read a given clock in the place of the machine's.
+/// Lets V8 read a given clock in place of the machine's.
 fn set_date() {
     if let Some(Clock::Given { now_ms, elapsed }) = CLOCK.get() {
         let elapsed_us = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);

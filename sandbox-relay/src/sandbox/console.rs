@@ -1,4 +1,4 @@
-//! The binding `console`: captured, and streamed to the host as output.
+//! Binding `console`: captured, and streamed to the host as output.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use relay_proto::wire::OutputKind;
 
-use super::globals::{add_function, define};
+use super::make::{add_function, define};
 use super::value;
-use super::{bridge, clock, inspect, make, table, worker};
+use super::{clock, inspect, make, output, table};
 
-/// How many counters and stop-watches a script may have, and how deep its groups may be.
+/// Maximum number of counters, and of stop-watches.
 const MAX_LABELS: usize = 1_000;
+/// Maximum depth of groups.
 const MAX_GROUPS: usize = 32;
-/// The most bytes of a label.
+/// Maximum length in bytes of a label.
 const MAX_LABEL_BYTES: usize = 200;
-/// The most frames that `console.trace` shows.
+/// Maximum number of frames that `console.trace` shows.
 const MAX_FRAMES: usize = 10;
 
 thread_local! {
@@ -34,7 +35,7 @@ pub(super) fn prepare_thread() {
     CONSOLE.take();
 }
 
-/// The object, made before the fork.
+/// Makes the object. Called before the fork.
 pub(super) fn object<'s>(scope: &mut v8::PinScope<'s, '_>) -> v8::Local<'s, v8::Object> {
     let object = v8::Object::new(scope);
     add_function(scope, object, "debug", debug);
@@ -87,24 +88,18 @@ levels! {
     error: OutputKind::Error;
 }
 
-/// Writes one piece of output, indented as its groups are.
+/// Writes one piece of output, indented as the groups are.
 fn print(kind: OutputKind, text: String) {
     let groups = CONSOLE.with_borrow(|console| console.groups);
     if groups == 0 {
-        return write(kind, text);
+        return output::write(kind, text);
     }
     let indent = "  ".repeat(groups);
-    write(kind, format!("{indent}{}", text.replace('\n', &format!("\n{indent}"))));
+    output::write(kind, format!("{indent}{}", text.replace('\n', &format!("\n{indent}"))));
 }
 
-/// Writes one piece of output as it is. A limit that it hits ends the execution.
-pub(super) fn write(kind: OutputKind, text: String) {
-    if let Err(full) = bridge::output(kind.into(), text) {
-        worker::fail_output_limit(full.limit);
-    }
-}
-
-/// The arguments' texts, with a space between, no longer than the output that is left and a little: what is over shows.
+/// Joins the texts of the arguments with spaces. It is cut a little behind the end of the output that is left, so that
+/// the limit is noticed.
 pub(super) fn joined<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: &v8::FunctionCallbackArguments<'s>,
@@ -115,6 +110,7 @@ pub(super) fn joined<'s>(
     text
 }
 
+/// Appends the texts of the arguments, with a space before each but the first.
 fn join<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: &v8::FunctionCallbackArguments<'s>,
@@ -133,14 +129,15 @@ fn join<'s>(
     }
 }
 
+/// Returns how many bytes may follow a text: one more than there is room for.
 fn room_after(text: &str) -> usize {
-    (bridge::output_room() + 1).saturating_sub(text.len())
+    (output::room() + 1).saturating_sub(text.len())
 }
 
-/// The same, where a first argument that is a text may say by `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, `%O` and `%c` where the others
-/// go.
+/// Joins the arguments as [`joined`] does, but marks in a first text say where the others go: `%s`, `%d`, `%i`, `%f`,
+/// `%j`, `%o`, `%O` and `%c`.
 fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>, from: i32) -> String {
-    // What is longer than the output that is left ends there, with or without marks.
+    // A text that is longer than the output that is left ends there, with or without marks.
     let format = make::text(scope, arguments.get(from), room_after("")).filter(|text| text.contains('%'));
     let Some(format) = format else {
         return joined(scope, arguments, from);
@@ -175,7 +172,7 @@ fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallb
     text
 }
 
-/// What stands in the place of one mark.
+/// Returns the text in the place of one mark.
 fn placed<'s>(scope: &mut v8::PinScope<'s, '_>, kind: u8, value: v8::Local<'s, v8::Value>, room: usize) -> String {
     match kind {
         b'c' => String::new(),
@@ -188,7 +185,7 @@ fn placed<'s>(scope: &mut v8::PinScope<'s, '_>, kind: u8, value: v8::Local<'s, v
     }
 }
 
-/// A value as a number. Of an object nothing is asked: that could run code of the script's.
+/// Returns a value as the text of a number. An object is not converted: that could run code of the script's.
 fn number<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, is_integer: bool) -> String {
     if value.is_big_int() {
         return inspect::inspect(scope, value, MAX_LABEL_BYTES);
@@ -199,7 +196,7 @@ fn number<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>,
     number.to_rust_string_lossy(scope)
 }
 
-/// The label that a counter or a stop-watch goes by.
+/// Returns the label of a counter or a stop-watch; `default` without one.
 fn label<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>) -> String {
     let label = arguments.get(0);
     if label.is_undefined() { "default".into() } else { inspect::inspect(scope, label, MAX_LABEL_BYTES) }
@@ -333,6 +330,7 @@ fn time_end<'s>(
     print(OutputKind::Log, stopped(&label, started));
 }
 
+/// Returns the text of a stop-watch.
 fn stopped(label: &str, started: Option<Duration>) -> String {
     match started {
         Some(started) => {

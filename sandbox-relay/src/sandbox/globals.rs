@@ -1,17 +1,18 @@
-//! What JavaScript may see: ECMAScript, the frozen `mcp`, and the bindings that an execution asks for.
+//! Globals of the script: ECMAScript, the frozen `mcp`, and the bindings that its execution asked for.
 
 use std::cell::RefCell;
 
 use relay_proto::wire::OutputKind;
 
 use super::channel::message;
-use super::{bridge, console, introspection, local, make, random, servers, storage, timers};
+use super::make::{add_function, define, function};
+use super::{bridge, console, introspection, local, make, output, random, servers, storage, timers};
 
-/// Globals that V8 adds and that a script must not have: they are no ECMAScript, share memory between threads, or
-/// differ between builds of V8.
+/// Globals of V8 that a script must not have: they are no ECMAScript, share memory between threads, or differ between
+/// builds of V8.
 const REMOVED: [&str; 6] = ["console", "SharedArrayBuffer", "Atomics", "WebAssembly", "Temporal", "ShadowRealm"];
 
-/// Removes what must not be there and adds our `Math.random`. Before the fork, once.
+/// Removes [`REMOVED`] and adds our `Math.random`. Called once, before the fork.
 pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>) {
     let global = context.global(scope);
     for name in REMOVED {
@@ -19,7 +20,7 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
             global.delete(scope, key.into());
         }
     }
-    // Text that stands in JSON as it is could be what no reader takes.
+    // Raw JSON could be text that no reader takes.
     if let Some(json) = built_in(scope, global, "JSON") {
         for name in ["rawJSON", "isRawJSON"] {
             if let Some(key) = v8::String::new(scope, name) {
@@ -32,6 +33,7 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
     }
 }
 
+/// Returns a global object by its name.
 fn built_in<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     global: v8::Local<'s, v8::Object>,
@@ -41,10 +43,10 @@ fn built_in<'s>(
     global.get(scope, key.into())?.try_into().ok()
 }
 
-/// `mcp` and the bindings, made before the fork and given to the scripts that ask for them.
+/// Objects of `mcp` and of the bindings, made before the fork.
 pub(super) struct Bindings {
     mcp: v8::Global<v8::Object>,
-    /// The same with `search` and `describe`.
+    /// `mcp` with `search` and `describe`.
     searchable_mcp: v8::Global<v8::Object>,
     console: v8::Global<v8::Object>,
     store: v8::Global<v8::Object>,
@@ -53,7 +55,7 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Makes all of them, in the context in which scripts run.
+    /// Makes all of them, in the context in which scripts run; `None`: V8 cannot make a function.
     pub(super) fn new(scope: &mut v8::PinScope<'_, '_>) -> Option<Self> {
         let call = function(scope, "call", bridge::call)?;
         call.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
@@ -80,7 +82,7 @@ impl Bindings {
         })
     }
 
-    /// Adds those that this execution asked for, and takes what they need out of its start.
+    /// Adds the bindings that the execution asked for, and takes what they need out of `start`.
     pub(super) fn bind<'s>(
         &self,
         scope: &mut v8::PinScope<'s, '_>,
@@ -116,45 +118,10 @@ impl Bindings {
             introspection::bind(scope, global);
         }
         servers::begin(std::mem::take(&mut start.tools));
-        // The last, since a server has no name that anything else has.
+        // The last: a server gets no name that another global has.
         if start.servers {
             servers::bind(scope, global);
         }
-    }
-}
-
-/// Adds a property that does not show when properties are listed.
-pub(super) fn define<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    object: v8::Local<'s, v8::Object>,
-    name: &str,
-    value: v8::Local<'s, v8::Value>,
-) {
-    if let Some(key) = v8::String::new(scope, name) {
-        object.define_own_property(scope, key.into(), value, v8::PropertyAttribute::DONT_ENUM);
-    }
-}
-
-/// A native function, which is no constructor.
-pub(super) fn function<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    name: &str,
-    callback: impl v8::MapFnTo<v8::FunctionCallback>,
-) -> Option<v8::Local<'s, v8::Function>> {
-    let function = v8::Function::builder(callback).constructor_behavior(v8::ConstructorBehavior::Throw).build(scope)?;
-    function.set_name(v8::String::new(scope, name)?);
-    Some(function)
-}
-
-/// Adds a native function that does not show when properties are listed.
-pub(super) fn add_function<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    object: v8::Local<'s, v8::Object>,
-    name: &str,
-    callback: impl v8::MapFnTo<v8::FunctionCallback>,
-) {
-    if let Some(function) = function(scope, name, callback) {
-        define(scope, object, name, function.into());
     }
 }
 
@@ -172,6 +139,7 @@ pub(super) fn prepare_thread() {
     local::prepare_thread();
 }
 
+/// Implements `read_input()`.
 fn read_input<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _: v8::FunctionCallbackArguments<'s>,
@@ -181,11 +149,12 @@ fn read_input<'s>(
     returned.set(input.into());
 }
 
+/// Implements `emit(...texts)`.
 fn emit<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
     _: v8::ReturnValue<v8::Value>,
 ) {
     let text = console::joined(scope, &arguments, 0);
-    console::write(OutputKind::Emit, text);
+    output::write(OutputKind::Emit, text);
 }

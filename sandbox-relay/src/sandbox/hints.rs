@@ -1,4 +1,4 @@
-//! What to do about an error, where that can be told: for whoever wrote the code, most often a model.
+//! Gives the author of the code, mostly a model, advice about an error.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,18 +8,21 @@ use relay_script::{References, Undeclared};
 use super::channel::message;
 use super::servers;
 
-/// The most bytes of an error's text that are looked at, and of a name in it.
+/// Maximum number of bytes of an error's text that are searched.
 const MAX_TEXT_BYTES: usize = 1_000;
+/// Maximum length in bytes of a name in it.
 const MAX_NAME_BYTES: usize = 100;
-/// The most bytes of code that are looked at.
+/// Maximum number of bytes of code that are searched.
 const MAX_SOURCE_BYTES: usize = 64 << 10;
-/// How many tools, and how many servers, a hint names.
+/// Maximum number of tools that a hint names.
 const MAX_NAMED: usize = 3;
+/// Maximum number of servers that a hint names.
 const MAX_SERVERS: usize = 20;
 
+/// Code that calls a tool, for hints.
 const HOW_TO_CALL: &str = "await mcp.call(\"server.tool\", args)";
 
-/// What an execution has, as far as a hint depends on it.
+/// Bindings of the execution on which hints depend.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Has {
     pub(super) console: bool,
@@ -30,22 +33,22 @@ pub(super) struct Has {
 
 thread_local! {
     static HAS: Cell<Has> = const { Cell::new(Has { console: false, timers: false, servers: false, introspection: false }) };
-    /// The code, as far as it is looked at.
+    /// Code of the execution, up to [`MAX_SOURCE_BYTES`].
     static SOURCE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Notes what the execution has.
+/// Notes the bindings of the execution.
 pub(super) fn set_bindings(start: &message::Start) {
     let message::Start { console, timers, servers, introspection, .. } = *start;
     HAS.set(Has { console, timers, servers, introspection });
 }
 
-/// Notes the code.
+/// Notes the code of the execution.
 pub(super) fn begin(source: &str) {
     SOURCE.set(source[..source.floor_char_boundary(MAX_SOURCE_BYTES)].to_owned());
 }
 
-/// What to do about an uncaught error with this text; nothing where nobody knows.
+/// Returns advice about an uncaught error with this text; `None`: there is none.
 pub(super) fn of_error(text: &str) -> Option<String> {
     let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
     let has = HAS.get();
@@ -71,19 +74,20 @@ pub(super) fn of_error(text: &str) -> Option<String> {
     of_call(path)
 }
 
-/// Whether the code calls something as `server.tool(…)`.
+/// Returns whether the code calls something as `server.tool(…)`.
 fn calls_a_server(source: &str) -> bool {
     servers::tools(|tools| tools.keys().any(|server| source.contains(&format!("{}.", sanitize(server)))))
         || source.contains("mcp.call(")
 }
 
-/// A name that is nothing, with a member that is called: perhaps a server that is not connected.
+/// Returns advice about a called member of an undefined name, which may be a server that is not connected.
 fn of_unknown_server(name: &str, source: &str) -> Option<String> {
     let has_member = members_of(source, name).next().is_some();
     has_member.then(|| format!("if {name} is to be a server, it is not connected; {}", connected()))
 }
 
-/// `servers.exaa.search`, `globalThis.exaa.search`, `mcp.exa.search`: what stands before the member is not there.
+/// Returns advice about `servers.exaa.search`, `globalThis.exaa.search` or `mcp.exa.search`, whose server does not
+/// exist.
 fn of_missing_server(source: &str, member: &str) -> Option<String> {
     for base in ["mcp", "servers", "globalThis"] {
         for name in members_of(source, base) {
@@ -107,7 +111,7 @@ fn of_missing_server(source: &str, member: &str) -> Option<String> {
     None
 }
 
-/// Which servers there are, in words.
+/// Lists the servers in words.
 fn connected() -> String {
     servers::tools(|tools| {
         if tools.is_empty() {
@@ -119,7 +123,7 @@ fn connected() -> String {
     })
 }
 
-/// The members that a text reads of a name, as `name.member`.
+/// Returns the members that a text reads of a name, as `name.member`.
 fn members_of<'t>(source: &'t str, name: &str) -> impl Iterator<Item = &'t str> + use<'t> {
     let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '$');
     let before = name.to_owned();
@@ -132,14 +136,14 @@ fn members_of<'t>(source: &'t str, name: &str) -> impl Iterator<Item = &'t str> 
     })
 }
 
-/// Whether code may catch an error and go on.
+/// Returns whether code may catch an error and go on.
 pub(super) fn may_catch(source: &str) -> bool {
     ["catch", "allSettled", ".then"]
         .iter()
         .any(|word| memchr::memmem::find(source.as_bytes(), word.as_bytes()).is_some())
 }
 
-/// What to do about what does not work, of code that went on without it.
+/// Returns advice about names that do not exist, for code that caught the errors and went on.
 pub(super) fn caught(references: &References, source: &str, mut is_there: impl FnMut(&str) -> bool) -> Vec<String> {
     let has = HAS.get();
     let mut hints = of_members(source, &references.declared);
@@ -151,7 +155,7 @@ pub(super) fn caught(references: &References, source: &str, mut is_there: impl F
     }
     hints.truncate(MAX_NAMED);
     for Undeclared { name, line, in_typeof, .. } in &references.undeclared {
-        // Who asks by typeof first knows what to do without.
+        // Code that asks by `typeof` first can do without the name.
         if *in_typeof || hints.len() == MAX_NAMED || is_there(name) {
             continue;
         }
@@ -162,7 +166,7 @@ pub(super) fn caught(references: &References, source: &str, mut is_there: impl F
     hints
 }
 
-/// A name that the code gives to something of its own, and by which it calls a tool of a server.
+/// Returns advice about a name that the code declares and calls as if it were a server.
 fn of_hidden_server(name: &str, source: &str) -> Option<String> {
     let is_called = servers::tools(|tools| {
         let own = tools.iter().filter(|(server, _)| sanitize(server) == name);
@@ -172,7 +176,7 @@ fn of_hidden_server(name: &str, source: &str) -> Option<String> {
         .then(|| format!("{name} is the name of a server: call your own variable something else, such as {name}Result"))
 }
 
-/// Calls of tools that a server does not have.
+/// Returns advice about calls of tools that a server does not have.
 fn of_members(source: &str, declared: &[String]) -> Vec<String> {
     let servers: Vec<_> = servers::tools(|tools| tools.keys().map(|server| sanitize(server)).collect());
     let missing = |server: &String| {
@@ -196,7 +200,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     (!name.is_empty() && name.len() <= MAX_NAME_BYTES).then_some(name)
 }
 
-/// What to write in the place of a name that is not there.
+/// Returns advice on what to write in place of an unknown name; `None`: there is none.
 pub(super) fn of_name(name: &str, has: Has) -> Option<String> {
     let hint = match name {
         "require" | "module" | "exports" | "importScripts" => {
@@ -231,14 +235,14 @@ pub(super) fn of_name(name: &str, has: Has) -> Option<String> {
     Some(hint)
 }
 
-/// A tool that the model has beside the one that runs code.
+/// Returns advice about a tool that the model has beside the one that runs code.
 fn outside(name: &str, inside: &str, has: Has) -> String {
     let instead =
         if has.introspection && !inside.is_empty() { format!("; inside code, write {inside}") } else { String::new() };
     format!("{name} is a tool of its own, called outside of code and not in it{instead}")
 }
 
-/// A name that is a server's or a tool's, or nearly.
+/// Returns advice about a name that is, or resembles, that of a server or a tool.
 fn of_tools(name: &str, has: Has) -> Option<String> {
     servers::tools(|tools| {
         if let Some((server, _)) = tools.iter().find(|(server, _)| **server == name || sanitize(server) == name) {
@@ -264,7 +268,7 @@ fn of_tools(name: &str, has: Has) -> Option<String> {
     })
 }
 
-/// How a tool is called.
+/// Returns the code that calls a tool.
 fn written(server: &str, tool: &str, has: Has) -> String {
     if has.servers {
         format!("{}.{}({{…}})", sanitize(server), sanitize(tool))
@@ -273,7 +277,7 @@ fn written(server: &str, tool: &str, has: Has) -> String {
     }
 }
 
-/// `exa.serch`, which is no function.
+/// Returns advice about a member that is no function, such as `exa.serch`.
 fn of_call(path: &str) -> Option<String> {
     let path = path.strip_prefix("globalThis.").or_else(|| path.strip_prefix("servers.")).unwrap_or(path);
     if let Some(rest) = path.strip_prefix("mcp.") {

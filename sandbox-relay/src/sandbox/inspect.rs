@@ -1,11 +1,11 @@
-//! How a value reads as text: what `console` prints and what an error says of a value that was thrown.
+//! Writes values as text, for `console` and for errors about thrown values.
 
 use std::fmt::Write as _;
 
 const MAX_DEPTH: usize = 5;
 const MAX_ENTRIES: u32 = 100;
 
-/// The text of a value, at most `limit` bytes long; a string as it is, other values as they would be written in code.
+/// Returns the text of a value, at most `limit` bytes long: a string as it is, other values as in code.
 pub(super) fn inspect<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, limit: usize) -> String {
     let mut inspector = Inspector { text: String::new(), limit, open: Vec::new() };
     if value.is_string() {
@@ -26,7 +26,7 @@ pub(super) fn cut(text: &mut String, limit: usize) {
 struct Inspector<'s> {
     text: String,
     limit: usize,
-    /// The objects around the current value, to notice cycles.
+    /// Objects around the current value, to notice cycles.
     open: Vec<v8::Local<'s, v8::Value>>,
 }
 
@@ -41,13 +41,13 @@ impl<'s> Inspector<'s> {
     }
 
     fn value(&mut self, scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) {
-        // Before anything else: a proxy of a function also says that it is one, and is none.
+        // First of all: V8 calls a proxy of a function a function, too.
         if value.is_proxy() {
             self.push("[Proxy]");
         } else if value.is_string() {
             let text = bounded(scope, value, self.limit);
             let mut quoted = String::new();
-            // Debug's quoting is close enough to JavaScript's to be read.
+            // Rust's quoting resembles that of JavaScript.
             let _ = write!(quoted, "{text:?}");
             self.push(&quoted);
         } else if value.is_big_int() {
@@ -103,7 +103,7 @@ impl<'s> Inspector<'s> {
         } else if let Ok(array) = v8::Local::<v8::Array>::try_from(value) {
             self.list(scope, array);
         } else if let Ok(typed) = v8::Local::<v8::TypedArray>::try_from(value) {
-            // Naming every index of a large one would use up the heap.
+            // The names of all indices of a large one would use up the heap.
             let length = u32::try_from(typed.length()).unwrap_or(u32::MAX);
             self.entries("[", "]", length, |this, index| {
                 if let Some(item) = object.get_index(scope, index) {
@@ -124,7 +124,7 @@ impl<'s> Inspector<'s> {
         });
     }
 
-    /// The entries of a Map, which come as one array of keys and values in turn.
+    /// Writes the entries of a Map, which V8 gives as one array of keys and values in turn.
     fn pairs(&mut self, scope: &mut v8::PinScope<'s, '_>, array: v8::Local<'s, v8::Array>) {
         self.entries("{", "}", array.length() / 2, |this, index| {
             if let (Some(key), Some(item)) = (array.get_index(scope, index * 2), array.get_index(scope, index * 2 + 1))
@@ -168,7 +168,7 @@ impl<'s> Inspector<'s> {
     }
 }
 
-/// `Name: message` of an error object, read from the object itself.
+/// Returns `Name: message` of an error object, read from the object itself.
 pub(super) fn error_text<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     error: v8::Local<'s, v8::Object>,
@@ -187,7 +187,7 @@ pub(super) fn error_text<'s>(
     text
 }
 
-/// The first `limit` bytes of a string value, without copying the rest of it.
+/// Returns the first `limit` bytes of a string, without copying the rest.
 fn bounded<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, limit: usize) -> String {
     let Ok(string) = v8::Local::<v8::String>::try_from(value) else {
         return value.to_rust_string_lossy(scope);

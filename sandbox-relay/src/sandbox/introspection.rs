@@ -1,13 +1,14 @@
-//! The binding `introspection`: what the code can ask its host about the tools. Each question is a tool call of the server `mcp`,
-//! which the host answers itself.
+//! Binding `introspection`: asks the host about its tools. Each question is a call of a tool of the server `mcp`, which
+//! the host answers itself.
 
 use relay_proto::ErrorCode;
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
 
-use super::globals::{add_function, define, function};
+use super::make::{add_function, define, function};
+use super::promise::tool_error;
 use super::{bridge, make};
 
-/// Adds `search` and `describe` to an `mcp`.
+/// Adds `search` and `describe` to the object `mcp`.
 pub(super) fn add_to_mcp<'s>(scope: &mut v8::PinScope<'s, '_>, mcp: v8::Local<'s, v8::Object>) {
     add_function(scope, mcp, "search", search);
     add_function(scope, mcp, "describe", describe);
@@ -25,7 +26,7 @@ pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, global: v8::Local<'s, v
     }
 }
 
-/// `mcp.search(query, limit)`: the tools that fit, best first.
+/// Implements `mcp.search(query, limit)`: the tools that fit, best first.
 fn search<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -35,7 +36,7 @@ fn search<'s>(
     question(scope, "mcp.search", ("query", arguments.get(0)), limit, returned);
 }
 
-/// `mcp.describe(name)`: one tool.
+/// Implements `mcp.describe(name)`: one tool.
 fn describe<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -53,7 +54,7 @@ fn question<'s>(
     second: Option<Field<'s>>,
     returned: v8::ReturnValue<v8::Value>,
 ) {
-    // Who gives all arguments in one object knows what they are called.
+    // One object holds all arguments by their names.
     let given = if first.1.is_object() { first.1 } else { object(scope, [Some(first), second]) };
     bridge::call_tool(scope, Ok(tool.to_owned()), given, returned);
 }
@@ -67,7 +68,7 @@ fn object<'s>(scope: &mut v8::PinScope<'s, '_>, fields: [Option<Field<'s>>; 2]) 
     object.into()
 }
 
-/// `__interfaces`, asked for when it is first looked at.
+/// Implements `__interfaces`, which asks the host when it is first read.
 fn interfaces<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _key: v8::Local<'s, v8::Name>,
@@ -82,7 +83,7 @@ fn interfaces<'s>(
     }
 }
 
-/// `__getToolInterface(name)`: one tool, or `null`.
+/// Implements `__getToolInterface(name)`: one tool, or `null`.
 fn tool_interface<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -95,7 +96,7 @@ fn tool_interface<'s>(
         }
         None => {
             let text = "__getToolInterface takes the name of a tool as a short string, such as \"server.tool\"";
-            Err(bridge::tool_error(scope, ErrorCode::InvalidArguments.as_str(), text, "mcp.interface"))
+            Err(tool_error(scope, ErrorCode::InvalidArguments.as_str(), text, "mcp.interface"))
         }
     };
     match answer {

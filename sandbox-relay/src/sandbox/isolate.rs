@@ -1,19 +1,19 @@
-//! V8 made ready before any code arrives: the platform, one isolate, one context with the globals, and a warm parser.
+//! Prepares V8 before any code arrives: the platform, one isolate, one context with the globals, and a warm parser.
 
 use std::sync::OnceLock;
 
 use super::{globals, stack};
 
-/// An isolate in which one script can run. Made once in a forking process and copied by every fork.
+/// Isolate in which one script can run. A forking process makes it once, and every fork copies it.
 pub(super) struct Warm {
     pub(super) isolate: v8::OwnedIsolate,
     pub(super) context: v8::Global<v8::Context>,
     pub(super) bindings: globals::Bindings,
-    /// A context in which nothing of anybody's runs, for the warm-ups; only where there are any.
+    /// Context for warm-ups, in which no author's code runs; `None`: there is no warm-up.
     pub(super) scratch: Option<v8::Global<v8::Context>>,
 }
 
-/// Touches what scripts commonly use, so that the pages are there and initialized before the fork.
+/// Code that touches what scripts commonly use, so that its pages are initialized before the fork.
 const WARM_UP: &str = r#"
     Math.random(); new Date(0).toString(); Date.now();
     new Intl.DateTimeFormat("en-US", { timeZone: "UTC" }).format(0);
@@ -28,8 +28,8 @@ const WARM_UP: &str = r#"
 const WARM_UP_SOURCE: &str = "const r = await Promise.all([1, 2].map((n) => mcp.call('a.b', {n})));\n\
     for (const { x, ...rest } of r) { if (x > 1 && !rest) return `${x}`; }\nreturn { a: r.length, b: [/x/u, null] };";
 
-/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one. Each
-/// execution lowers the heap for itself. Nothing comes of it when V8 cannot make its own objects.
+/// Starts V8 and prepares an isolate whose heap can grow to `heap_bytes`, for processes that are copies of this one.
+/// Each execution lowers the heap for itself. `None`: V8 cannot start or make the globals.
 pub(super) fn warm(heap_bytes: usize, jit: bool) -> Option<Warm> {
     let mut warm = cold(heap_bytes, jit)?;
     {
@@ -42,12 +42,12 @@ pub(super) fn warm(heap_bytes: usize, jit: bool) -> Option<Warm> {
         }
         scope.perform_microtask_checkpoint();
     }
-    // Whether it parses is of no interest here; its pages are.
+    // Only the touched pages matter, not the result.
     drop(relay_script::prepare(WARM_UP_SOURCE));
     Some(warm)
 }
 
-/// The same without the warm-up, for a process that runs only one script.
+/// Prepares an isolate as [`warm`] does, without the warm-up, for a process that runs only one script.
 pub(super) fn cold(heap_bytes: usize, jit: bool) -> Option<Warm> {
     if !start_v8(jit) {
         return None;
@@ -68,19 +68,19 @@ pub(super) fn cold(heap_bytes: usize, jit: bool) -> Option<Warm> {
     Some(Warm { isolate, context, bindings, scratch: None })
 }
 
-/// Starts V8, once in a process. Gives whether it knows the time zone that every script is to see.
+/// Starts V8, once in a process. Returns `false` if it does not know the time zone UTC.
 fn start_v8(jit: bool) -> bool {
     static STARTED: OnceLock<bool> = OnceLock::new();
     *STARTED.get_or_init(|| {
         // One thread, since a fork copies only one.
         v8::V8::set_flags_from_string("--single-threaded --no-harmony-shadow-realm");
-        // No compilers, since nothing may become executable, unless the relay and the token both allow them.
+        // No compilers, since no memory may become executable, unless the relay and the token both allow it.
         if !jit {
             v8::V8::set_flags_from_string("--jitless");
         }
         v8::V8::initialize_platform(v8::new_single_threaded_default_platform(false).make_shared());
         v8::V8::initialize();
-        // Whatever the machine's are: scripts see the same everywhere.
+        // Scripts see the same on every machine.
         v8::icu::set_default_locale("en-US");
         v8::icu::set_default_time_zone("UTC")
     })

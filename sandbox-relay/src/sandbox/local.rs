@@ -1,49 +1,58 @@
-//! The host's own functions, which it sends along and which run here: `mcp.call("local.name", args)`.
+//! Local tools: functions that the host sends along and that run in the worker, as `mcp.call("local.name", args)`.
 //!
-//! They are the host's words and the script's company: they run in the same context and inside the same limits, and are no
-//! boundary. What goes in and comes out is JSON, as with every other tool.
+//! They run in the script's context and inside its limits, and are no boundary. Their arguments and results are JSON,
+//! as with every other tool.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, LOCAL_SERVER};
 
-use super::bridge::{OpenCall, tool_error};
 use super::inspect;
+use super::promise::{ToolPromise, tool_error};
 use super::value::{self, ValueError};
 
-/// The most bytes of a failure's text.
+/// Maximum length in bytes of a failure's text.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 thread_local! {
     static LOCAL: RefCell<Local> = RefCell::default();
+    /// Number of calls so far; readable in the middle of anything.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
 #[derive(Default)]
 struct Local {
     functions: HashMap<String, v8::Global<v8::Function>>,
-    /// Calls whose functions have not come to their end.
-    open: HashMap<u64, OpenCall>,
+    /// Calls whose functions have not ended.
+    open: HashMap<u64, ToolPromise>,
     last: u64,
 }
 
 /// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
 pub(super) fn prepare_thread() {
     LOCAL.take();
+    CALLS.set(0);
 }
 
-/// Keeps the function of a tool.
+/// Returns the number of calls made of local tools.
+pub(super) fn calls() -> u64 {
+    CALLS.get()
+}
+
+/// Adds the function of a tool.
 pub(super) fn add(tool: String, function: v8::Global<v8::Function>) {
     LOCAL.with_borrow_mut(|local| local.functions.insert(tool, function));
 }
 
-/// Whether a tool runs here.
+/// Returns whether a tool is a local one.
 pub(super) fn is_one(tool: &str) -> bool {
     LOCAL.with_borrow(|local| local.functions.contains_key(tool))
 }
 
-/// Why there is no local tool of this name, where there are others and it looks like one.
+/// Returns the message about an unknown local tool; `None`: the tool exists, or there are no local tools, or it is of
+/// another server.
 pub(super) fn unknown(tool: &str) -> Option<String> {
     let own = tool.strip_prefix(LOCAL_SERVER)?.strip_prefix('.')?;
     LOCAL.with_borrow(|local| {
@@ -56,13 +65,14 @@ pub(super) fn unknown(tool: &str) -> Option<String> {
     })
 }
 
-/// The tools whose functions have not come to their end.
+/// Returns the tools of the calls whose functions have not ended.
 pub(super) fn open() -> Vec<String> {
     LOCAL.with_borrow(|local| local.open.values().map(|call| call.tool.clone()).collect())
 }
 
-/// Runs the function of a tool. Its promise is settled when the function's is.
-pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: &[u8]) {
+/// Runs the function of a tool. The call's promise is settled when the function's is.
+pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: ToolPromise, arguments: &[u8]) {
+    CALLS.set(CALLS.get() + 1);
     let function = LOCAL.with_borrow(|local| local.functions.get(&call.tool).cloned());
     let (Some(function), Some(arguments)) = (function, value::from_json(scope, arguments)) else { return };
     let function = v8::Local::new(scope, function);
@@ -85,7 +95,7 @@ pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: 
         }
         Err(thrown) => return reject(scope, &call, thrown),
     };
-    // Whatever has a `then` is asked by a resolver, which also takes what has none.
+    // A resolver takes any value and calls its `then`, if it has one.
     let Some(resolver) = v8::PromiseResolver::new(scope) else { return };
     resolver.resolve(scope, returned);
     #[expect(clippy::cast_precision_loss, reason = "no execution makes so many calls")]
@@ -97,7 +107,7 @@ pub(super) fn call(scope: &mut v8::PinScope<'_, '_>, call: OpenCall, arguments: 
     }
 }
 
-fn ended(scope: &mut v8::PinScope<'_, '_>, arguments: &v8::FunctionCallbackArguments<'_>) -> Option<OpenCall> {
+fn ended(scope: &mut v8::PinScope<'_, '_>, arguments: &v8::FunctionCallbackArguments<'_>) -> Option<ToolPromise> {
     let id = u64::try_from(arguments.data().integer_value(scope)?).ok()?;
     LOCAL.with_borrow_mut(|local| local.open.remove(&id))
 }
@@ -108,11 +118,11 @@ fn fulfilled<'s>(
     _: v8::ReturnValue<v8::Value>,
 ) {
     let Some(call) = ended(scope, &arguments) else { return };
-    // The heap bounds it, as it bounds everything that stays here.
+    // The heap bounds it, as all values that stay in the worker.
     match value::to_json(scope, arguments.get(0), "null", usize::MAX) {
         Ok(json) => {
             if let Some(copy) = value::from_json(scope, &json) {
-                v8::Local::new(scope, &call.resolver).resolve(scope, copy);
+                call.settle(scope, Ok(copy));
             }
         }
         Err(ValueError::Thrown(thrown)) => reject(scope, &call, thrown),
@@ -137,12 +147,12 @@ fn rejected<'s>(
     }
 }
 
-fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &OpenCall, thrown: v8::Local<'s, v8::Value>) {
+fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &ToolPromise, thrown: v8::Local<'s, v8::Value>) {
     let text = format!("{} failed: {}", call.tool, inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES));
     reject_with(scope, call, ErrorCode::ToolFailed, &text);
 }
 
-fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &OpenCall, code: ErrorCode, text: &str) {
+fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &ToolPromise, code: ErrorCode, text: &str) {
     let error = tool_error(scope, code.as_str(), text, &call.tool);
-    v8::Local::new(scope, &call.resolver).reject(scope, error);
+    call.settle(scope, Err(error));
 }

@@ -1,36 +1,42 @@
-//! Where code runs: one fresh, locked process per execution.
+//! Runs code: one fresh, locked process for each execution.
 //!
 //! In the order of an execution:
-//! - [`pool`]: the relay's stock of workers, forked and locked ahead; their end
-//! - [`spawn`]: the two ways to make one, behind one seam: by forking a warm process, or by exec
-//! - [`process`]: the entry points of those processes
-//! - [`channel`]: the frames on the socket between relay and worker
-//! - `worker`: the life of a worker: lock, read the script, report; `program`: its form (the crate `relay-script`), running it
-//! - `jail`: the lock; [`self_test`]: whether it holds here
-//! - `isolate`: V8 made ready ahead
-//! - `globals`: what JavaScript may see: `console` and its `table`, `timers`, `servers`, `introspection`, `storage`, and the
-//!   values that they `make`; `clock` and `random`: how it sees the time and chance
-//! - `bridge`: `mcp.call`; `local`: the host's functions that run beside the code
-//! - `hints`: what to do about an error
+//! - [`pool`]: the relay's pools of workers, forked and locked ahead; their end
+//! - [`spawn`]: makes processes, by forking a warm one or by exec; [`process`]: their entry points
+//! - [`channel`]: frames on the socket between relay and worker; `link`: the worker's end of it
+//! - `worker`: life of a worker; `ending`: its last report, also after a crash
+//! - `jail`: the lock; [`self_test`]: checks that it holds on this machine
+//! - `isolate`: prepares V8; `program`: runs the module that the crate `relay-script` makes
+//! - `globals`: the globals of the script: `console` with its `table`, `timers`, `servers`, `introspection`, `storage`;
+//!   `make`: makes their values; `output`: writes what they print; `clock` and `random`: time and chance
+//! - `bridge`: `mcp.call`; `calls`: the queue of calls; `promise`: their promises; `local`: the host's functions that
+//!   run here
+//! - `leftovers`: warnings about what the code left behind; `hints`: advice about errors
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
-//! - `sys`: system calls; `pages`: what a fork copies
+//! - `sys`: system calls; `pages`: pages that a fork copies
 
 mod bridge;
+mod calls;
 pub(crate) mod channel;
 mod clock;
 mod console;
+mod ending;
 mod globals;
 mod hints;
 mod inspect;
 mod introspection;
 mod isolate;
 mod jail;
+mod leftovers;
+mod link;
 mod local;
 mod make;
+mod output;
 mod pages;
 pub(crate) mod pool;
 pub(crate) mod process;
 mod program;
+mod promise;
 mod random;
 pub(crate) mod self_test;
 mod servers;

@@ -1,12 +1,12 @@
-//! Takes back what V8 does against forks. `cargo xtask v8` tries an archive of V8 with this same file.
+//! Undoes what V8 does against forks. `cargo xtask v8` tries an archive of V8 with this same file.
 #![expect(unsafe_code, reason = "no safe wrapper advises a range that is an address in a text")]
 
 use std::io;
 
-/// Lets a fork copy the pages that V8 marks as not to be copied.
+/// Lets a fork copy the pages that V8 excludes from forks.
 ///
 /// # Errors
-/// `/proc` cannot be read, or the kernel refuses.
+/// [`io::Error`]: `/proc` cannot be read, or the kernel refuses.
 pub(crate) fn copy_all_on_fork() -> io::Result<usize> {
     let smaps = std::fs::read_to_string("/proc/self/smaps")?;
     let mut range = None;

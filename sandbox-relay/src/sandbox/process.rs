@@ -1,4 +1,4 @@
-//! The entry points of the relay's own processes: the one that forks workers, and the worker that is exec'd.
+//! Entry points of the relay's own processes: the one that forks workers, and the worker that is exec'd.
 //!
 //! Both get one descriptor, as their standard input, and an empty environment.
 
@@ -15,28 +15,28 @@ use rustix::process::Pid;
 use super::jail::{self, JailConfig, Lock};
 use super::{isolate, pages, sys, worker};
 
-/// What the relay tells its processes on their command line; none of it is a secret.
+/// Arguments of the relay's own processes; none of them is a secret.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct ProcessArgs {
-    /// The most heap that any execution can have, in bytes
+    /// Maximum heap of any execution, in bytes
     #[arg(long)]
     pub(super) heap_bytes: usize,
-    /// The most private memory that any execution can have, in bytes
+    /// Maximum private memory of any execution, in bytes
     #[arg(long)]
     pub(super) memory_bytes: u64,
-    /// The most CPU time that any execution can have, in seconds
+    /// Maximum CPU time of any execution, in seconds
     #[arg(long)]
     pub(super) cpu_seconds: u64,
     /// Let V8 compile to machine code
     #[arg(long, action = clap::ArgAction::Set)]
     pub(super) jit: bool,
-    /// The relay's process id
+    /// Process id of the relay
     #[arg(long)]
     pub(super) parent: i32,
 }
 
 impl ProcessArgs {
-    /// The arguments as [`ProcessArgs`] reads them back.
+    /// Returns the arguments as [`ProcessArgs`] parses them.
     pub(super) fn to_args(self) -> [String; 5] {
         [
             format!("--heap-bytes={}", self.heap_bytes),
@@ -57,20 +57,20 @@ impl ProcessArgs {
     }
 }
 
-/// What the forking process says first, when it is warm.
+/// First message of the forking process: it is warm.
 pub(super) const WARM: &[u8] = b"warm";
-/// What asks it for a fork, with the worker's socket attached.
+/// Request for a fork, with the worker's socket attached.
 pub(super) const FORK: &[u8] = b"fork";
-/// The same, for a worker that may take its time to get ready so as to be quicker later.
+/// Request for a fork that may take longer to get ready, so as to be quicker later.
 pub(super) const FORK_AHEAD: &[u8] = b"fork ahead";
 
 /// Warms V8 and forks a worker for each request, until the relay closes the socket.
 ///
 /// # Errors
-/// The kernel refuses something that forking needs. The relay logs it and starts another.
+/// [`io::Error`]: the kernel refuses something that forking needs. The relay logs it and starts another process.
 pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     jail::die_with(Pid::from_raw(args.parent))?;
-    // Standard input itself: its number is the one that the filter lets this process write to.
+    // Standard input itself: the filter lets this process write to that number alone.
     let control = sys::standard_input();
     jail::volunteer_for_out_of_memory()?;
     worker::prepare_process()?;
@@ -79,7 +79,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
     pages::copy_all_on_fork()?;
     let lock = Lock::prepare(args.jail())?;
     rustix::net::send(&control, WARM, SendFlags::NOSIGNAL)?;
-    // Each fork consumes its copy of this; the original only lends its pages.
+    // Each fork consumes its copy; the original only lends its pages.
     let mut warm = Some(warm);
     while let Some((socket, ahead)) = receive_request(&control)? {
         match sys::fork_sibling() {
@@ -91,7 +91,7 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
                 if let Some(warm) = warm.take() {
                     worker::run(warm, socket, &lock, ahead);
                 }
-                sys::exit_now(worker::EXIT_BROKEN);
+                sys::exit_now(sys::EXIT_BROKEN);
             }
             Err(error) => {
                 // The relay reads a number that is no process id.
@@ -109,14 +109,14 @@ pub fn run_zygote(args: ProcessArgs) -> io::Result<()> {
 /// Becomes one worker, without a fork.
 ///
 /// # Errors
-/// The kernel refuses something.
+/// [`io::Error`]: the kernel refuses something that a worker needs.
 pub fn run_worker(args: ProcessArgs) -> io::Result<()> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     jail::volunteer_for_out_of_memory()?;
     worker::prepare_process()?;
     let warm = isolate::cold(args.heap_bytes, args.jit).ok_or_else(not_warm)?;
     let lock = Lock::prepare(args.jail())?;
-    // Its memory is all its own already.
+    // This process shares no memory: touching it ahead would gain nothing.
     let ahead = false;
     worker::run(warm, socket, &lock, ahead);
 }
@@ -125,7 +125,7 @@ fn not_warm() -> io::Error {
     io::Error::other("V8 could not be made ready")
 }
 
-/// The next worker's socket, and whether it is made ahead of need; nothing when the relay is done.
+/// Waits for the next request: the worker's socket, and whether it is made ahead of need. `None`: the relay is gone.
 fn receive_request(control: &OwnedFd) -> io::Result<Option<(OwnedFd, bool)>> {
     let mut request = [0; 16];
     loop {
@@ -153,7 +153,7 @@ pub(super) fn send_with_fd(socket: &OwnedFd, bytes: &[u8], fd: &impl AsFd) -> io
     Ok(())
 }
 
-/// Receives one message and the descriptor attached to it. A length of 0 is the peer's end.
+/// Receives one message and the descriptor attached to it. Length 0: the peer has closed its end.
 pub(super) fn receive_with_fd(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut attached = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Running one program: its form, its module, waiting for it, and what came of it.
+//! Runs one program: prepares and evaluates its module, waits for it, and makes its outcome.
 
 use relay_proto::ErrorCode;
 use relay_proto::code::warning;
@@ -6,28 +6,22 @@ use relay_script::{Entry, Prepared, References};
 
 use super::bridge::Wait;
 use super::channel::message;
+use super::ending::{self, failure};
+use super::promise::tool_error_marks;
+use super::stack::SCRIPT_NAME;
 use super::value::{self, ValueError};
-use super::{bridge, clock, hints, inspect, local, make, timers, worker};
+use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
 
-/// The most bytes of any text in an error.
+/// Maximum length in bytes of any text in an error.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// The largest source, and the largest result, of code that is looked at once more for hints.
+/// Maximum length in bytes of a source, and of a result, that is parsed again for hints.
 const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
-
-/// What the script is called in positions.
-pub(super) const SCRIPT_NAME: &str = "script.js";
-
-/// An error with its words.
-pub(super) fn failure(code: ErrorCode, mut message: String) -> message::Failed {
-    inspect::cut(&mut message, MAX_MESSAGE_BYTES);
-    message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
-}
 
 /// Runs the code of an execution until it ends.
 ///
 /// # Errors
-/// How it failed.
+/// The report of the error that the code ended with.
 pub(super) fn execute(
     scope: &mut v8::PinScope<'_, '_>,
     start: message::Start,
@@ -46,7 +40,7 @@ pub(super) fn execute(
     let (value, own) = run_program(scope, &prepare(&source)?)?;
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
-    let warnings = bridge::leftovers(scope, own);
+    let warnings = leftovers::warnings(scope, own);
     let mut done = message::Done { result: json.into(), warnings, ..message::Done::default() };
     if source.len() <= MAX_LOOKED_AT_BYTES && done.result.len() <= MAX_LOOKED_AT_BYTES {
         let (nothing, caught) = (value.is_undefined(), hints::may_catch(&source));
@@ -64,14 +58,14 @@ pub(super) fn execute(
     Ok(done)
 }
 
-/// What the code refers to. The look may fail in any way: the outcome is what it was before.
+/// Parses the code again for its references. This may fail in any way: the outcome is certain before.
 fn look_again(source: &str, done: &message::Done) -> References {
-    bridge::flush();
-    worker::keep_in_any_case(done);
-    worker::parsing(|| relay_script::references(source))
+    link::flush();
+    ending::keep_in_any_case(done);
+    ending::parsing(|| relay_script::references(source))
 }
 
-/// Whether there is a global of this name. Nothing of the script's is asked.
+/// Returns whether there is a global of this name, without running code of the script's.
 fn has_global(scope: &mut v8::PinScope<'_, '_>, name: &str) -> bool {
     v8::tc_scope!(let scope, scope);
     let key = make::string(scope, name);
@@ -83,9 +77,9 @@ fn hint(message: String) -> message::Warning {
     message::Warning { code: warning::HINT.into(), message }
 }
 
-/// The form of a source.
+/// Makes the module of a source.
 fn prepare(source: &str) -> Result<Prepared, message::Failed> {
-    worker::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
+    ending::parsing(|| relay_script::prepare(source)).map_err(|error| message::Failed {
         line: error.line,
         column: error.column,
         hint: error.hint.into(),
@@ -93,7 +87,7 @@ fn prepare(source: &str) -> Result<Prepared, message::Failed> {
     })
 }
 
-/// The function that the source of a local tool is.
+/// Returns the function that the source of a local tool is.
 fn local_function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     tool: &str,
@@ -129,10 +123,10 @@ fn value_failure<'s>(scope: &mut v8::PinScope<'s, '_>, error: ValueError<'s>, li
     }
 }
 
-/// The value of a program, and the promise that it came by.
+/// Value of a program, and the promise that it came by.
 type Program<'s> = (v8::Local<'s, v8::Value>, Option<v8::Local<'s, v8::Promise>>);
 
-/// Compiles, runs and waits: gives the program's value.
+/// Compiles a program, runs it, and waits for its value.
 pub(super) fn run_program<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
@@ -145,7 +139,7 @@ pub(super) fn run_program<'s>(
     Ok((value, own))
 }
 
-/// Compiles and evaluates the module: gives what it exports.
+/// Compiles and evaluates a module, and returns its export.
 fn load<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     prepared: &Prepared,
@@ -189,7 +183,7 @@ fn compile<'s>(
     }
 }
 
-/// The value itself, or what it returns when it is a function, when that has settled.
+/// Calls a value that is a function, and waits for the result to settle. Another value is the result itself.
 fn call_if_function<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     value: v8::Local<'s, v8::Value>,
@@ -214,7 +208,7 @@ fn settled<'s>(
     let promise = match v8::Local::<v8::Promise>::try_from(value) {
         Ok(promise) => promise,
         Err(_) => {
-            // Whatever has a `then` is asked by a resolver, which also takes what has none.
+            // A resolver takes any value and calls its `then`, if it has one.
             let internal = || failure(ErrorCode::Internal, "no promise could be made".into());
             let resolver = v8::PromiseResolver::new(scope).ok_or_else(internal)?;
             resolver.resolve(scope, value);
@@ -242,16 +236,16 @@ fn settled<'s>(
             Ok(Wait::NothingOpen) => {
                 return Err(message::Failed {
                     hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
-                    warnings: bridge::leftovers(scope, Some(promise)),
+                    warnings: leftovers::warnings(scope, Some(promise)),
                     ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
                 });
             }
-            Err(_) => worker::orphaned(),
+            Err(_) => ending::orphaned(),
         }
     }
 }
 
-/// Calls what is due. What a timer's function throws nobody can catch: it ends the execution.
+/// Calls the timers that are due. An exception in one cannot be caught: it ends the execution.
 fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
     for timer in timers::due() {
         v8::tc_scope!(let scope, scope);
@@ -263,7 +257,7 @@ fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> 
     Ok(())
 }
 
-/// What a `TryCatch` caught, with the position that V8 noted.
+/// Makes the report of what a `TryCatch` caught, with the position that V8 noted.
 fn caught_failure<'s>(
     scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, 's, v8::HandleScope<'_>>>,
     code: ErrorCode,
@@ -282,7 +276,7 @@ fn caught_failure<'s>(
     failed
 }
 
-/// An error for what the script threw: any value at all.
+/// Makes the report of a value that the script threw: any value at all.
 fn thrown_failure<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     thrown: v8::Local<'s, v8::Value>,
@@ -294,7 +288,7 @@ fn thrown_failure<'s>(
         let message = v8::Exception::create_message(scope, thrown);
         (failed.line, failed.column) = position(scope, message);
     }
-    if let Some((code, tool)) = bridge::tool_error_marks(scope, thrown) {
+    if let Some((code, tool)) = tool_error_marks(scope, thrown) {
         if let Some((limit, hint)) = code.parse().ok().and_then(ErrorCode::limit) {
             (failed.limit, failed.hint) = (limit.as_str().into(), hint.into());
         }
@@ -303,15 +297,15 @@ fn thrown_failure<'s>(
     } else if thrown.is_native_error() {
         failed.hint = hints::of_error(&failed.message).unwrap_or_default();
     }
-    failed.warnings = bridge::leftovers(scope, own);
+    failed.warnings = leftovers::warnings(scope, own);
     failed
 }
 
-/// Line and column, both from 1; 0 where V8 knows none.
+/// Returns line and column, both counted from 1; 0 is unknown.
 fn position(scope: &v8::PinScope<'_, '_>, message: v8::Local<'_, v8::Message>) -> (u32, u32) {
     let number = |n: usize| u32::try_from(n).unwrap_or(0);
     match message.get_line_number(scope) {
-        // What lies before the author's first line or in no script at all has no position to show.
+        // Code before the author's first line, or in no script at all, has no position to show.
         Some(line) if (1..1 << 30).contains(&line) => (number(line), number(message.get_start_column() + 1)),
         _ => (0, 0),
     }
@@ -329,7 +323,7 @@ fn refuse_static_import<'s>(
     None
 }
 
-/// Every import fails, with what there is instead.
+/// Refuses a dynamic import, with advice on what to do instead.
 pub(super) fn refuse_import<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _options: v8::Local<'s, v8::Data>,

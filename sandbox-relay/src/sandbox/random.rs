@@ -1,4 +1,4 @@
-//! `Math.random`: the bridge's own, so that no two workers, which are copies of one process, begin alike.
+//! Implements `Math.random`: workers are copies of one process, and V8's own would begin alike in all of them.
 
 use std::cell::RefCell;
 
@@ -6,10 +6,10 @@ thread_local! {
     static RANDOM: RefCell<Xoshiro> = const { RefCell::new(Xoshiro([1, 2, 3, 4])) };
 }
 
-/// Gives this process's `Math.random` a state of its own: a fork inherits its parent's. From a seed it is always the same.
+/// Seeds this process's generator, of which a fork inherits its parent's state. `None`: from random bytes.
 ///
 /// # Errors
-/// The kernel gives no random bytes.
+/// [`std::io::Error`]: the kernel gives no random bytes.
 pub(super) fn begin(seed: Option<u64>) -> std::io::Result<()> {
     let mut state = [0_u64; 4];
     match seed {
@@ -22,7 +22,7 @@ pub(super) fn begin(seed: Option<u64>) -> std::io::Result<()> {
             }
         }
     }
-    // The one state that the generator cannot leave.
+    // The generator cannot leave the state zero.
     if state == [0; 4] {
         state[0] = 1;
     }
@@ -30,7 +30,7 @@ pub(super) fn begin(seed: Option<u64>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The generator SplitMix64 of Steele, Lea and Flood, which spreads a seed over a larger state.
+/// Generates numbers by SplitMix64 of Steele, Lea and Flood, which spreads a seed over a larger state.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -38,7 +38,8 @@ fn split_mix(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The generator xoshiro256++ of Blackman and Vigna. Good for sampling, not for secrets, like every `Math.random`.
+/// Generates numbers by xoshiro256++ of Blackman and Vigna. Good for sampling, not for secrets, like every
+/// `Math.random`.
 struct Xoshiro([u64; 4]);
 
 impl Xoshiro {
@@ -56,7 +57,7 @@ impl Xoshiro {
     }
 }
 
-/// `Math.random()`.
+/// Implements `Math.random()`.
 pub(super) fn random(
     _: &mut v8::PinScope<'_, '_>,
     _: v8::FunctionCallbackArguments<'_>,

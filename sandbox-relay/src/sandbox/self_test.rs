@@ -1,5 +1,5 @@
-//! `self-test`: tries from inside a closed lock what a worker must never be able to do, one process for each attempt, and
-//! tells what the kernel answered.
+//! `self-test`: tries inside a closed lock what a worker must never be able to do, one process for each attempt, and
+//! reports the kernel's answers.
 
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
@@ -8,18 +8,18 @@ use std::os::unix::net::UnixStream;
 use super::jail::{self, JailConfig, Lock};
 use super::sys::{self, ChildEnd};
 
-/// What has to come of an attempt.
+/// Required answer to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// The process is ended with SIGSYS.
     Killed,
     /// The call fails with this error number.
     Fails(i32),
-    /// The call works: the lock must not be so tight that nothing runs.
+    /// The call works: without it no code could run.
     Works,
 }
 
-/// A system call with arguments that would be harmless, and could succeed, outside the lock.
+/// System call with arguments that would be harmless, and could succeed, outside the lock.
 struct Attempt {
     name: &'static str,
     call: libc::c_long,
@@ -34,7 +34,8 @@ const fn attempt(name: &'static str, call: libc::c_long, arguments: [usize; 6], 
     Attempt { name, call, arguments, expected }
 }
 
-/// A file, a network, another process, new code, more rights: every way out that the kernel has a call for.
+/// Attempts at files, the network, other processes, new code and more rights: every way out that the kernel has a call
+/// for.
 fn attempts() -> Vec<Attempt> {
     use Expected::{Fails, Killed, Works};
     let path = PATH.as_ptr() as usize;
@@ -43,7 +44,7 @@ fn attempts() -> Vec<Attempt> {
     let execute = (libc::PROT_READ | libc::PROT_EXEC).unsigned_abs() as usize;
     let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).unsigned_abs() as usize;
     let at_working_folder = libc::AT_FDCWD as usize;
-    // A page of this program's data, which is there and is written to.
+    // A page of this program's data, which exists and is writable.
     let mut page = vec![0_u8; 8192];
     let page = (page.as_mut_ptr() as usize).next_multiple_of(4096);
     let domain = libc::AF_INET as usize;
@@ -125,21 +126,21 @@ fn attempts() -> Vec<Attempt> {
     ]
 }
 
-/// One line of the report.
+/// Result of one attempt.
 #[derive(Debug)]
 pub struct Finding {
-    /// What was tried.
+    /// Attempt, in words.
     pub attempt: &'static str,
-    /// What came of it.
+    /// Answer of the kernel, in words.
     pub outcome: String,
-    /// Whether that is what the lock promises.
+    /// Whether the answer is the required one.
     pub holds: bool,
 }
 
-/// Tries everything, each in a process of its own that has closed the lock.
+/// Makes every attempt, each in a process of its own that has closed the lock.
 ///
 /// # Errors
-/// The system has no room for a process, or no lock can be made ready.
+/// [`std::io::Error`]: the system refuses a process, or the lock cannot be prepared.
 pub fn self_test() -> io::Result<Vec<Finding>> {
     let config = JailConfig {
         memory_bytes: 1 << 30,
@@ -152,7 +153,7 @@ pub fn self_test() -> io::Result<Vec<Finding>> {
     attempts.chain([write_xor_execute(config), landlock()]).collect()
 }
 
-/// Whether the kernel itself refuses executable memory, behind the filter.
+/// Tries whether the kernel itself refuses executable memory, without the filter.
 fn write_xor_execute(config: JailConfig) -> io::Result<Finding> {
     const PR_GET_MDWE: usize = 66;
     let end = sys::in_a_child(|| match Lock::prepare(config) {
@@ -162,7 +163,7 @@ fn write_xor_execute(config: JailConfig) -> io::Result<Finding> {
     Ok(layer("memory is written or executed, never both", end, ChildEnd::Exited(ANSWERED + 1), libc::EINVAL))
 }
 
-/// Whether Landlock alone keeps files shut, without the filter.
+/// Tries whether Landlock alone refuses files, without the filter.
 fn landlock() -> io::Result<Finding> {
     let end = sys::in_a_child(|| match jail::no_files_and_no_network() {
         Ok(true) => status(sys::raw_call(libc::SYS_open, [c"/".as_ptr() as usize, 0, 0, 0, 0, 0])),
@@ -172,7 +173,8 @@ fn landlock() -> io::Result<Finding> {
     Ok(layer("files are shut without the filter (Landlock)", end, ChildEnd::Exited(libc::EACCES), libc::ENOSYS))
 }
 
-/// What a second line of defence came to: `expected`, or an error number that says that the kernel has none.
+/// Makes the result of a second line of defence: the answer has to be `expected`, or an error number of a kernel
+/// without it.
 fn layer(attempt: &'static str, end: ChildEnd, expected: ChildEnd, absent: i32) -> Finding {
     let (outcome, holds) = match end {
         end if end == expected => ("yes".to_owned(), true),
@@ -182,7 +184,7 @@ fn layer(attempt: &'static str, end: ChildEnd, expected: ChildEnd, absent: i32) 
     Finding { attempt, outcome, holds }
 }
 
-/// The exit status for the result of a call.
+/// Returns the exit status for the result of a call.
 fn status(result: i64) -> i32 {
     let status = if result < 0 { -result } else { i64::from(ANSWERED) + result };
     i32::try_from(status).unwrap_or(NOT_LOCKED)
@@ -191,14 +193,14 @@ fn status(result: i64) -> i32 {
 /// Exit statuses of an attempt: the error number of the call, or one of these.
 const WORKED: i32 = 0;
 const NOT_LOCKED: i32 = 250;
-/// A call that gave a small number gave it on top of this.
+/// Offset of the status of a call that returned a small number.
 const ANSWERED: i32 = 200;
 
 fn finding(attempt: &Attempt, config: JailConfig) -> io::Result<Finding> {
     let end = sys::in_a_child(|| {
         let locked = UnixStream::pair().and_then(|(socket, theirs)| {
             let lock = Lock::prepare(config)?;
-            // Closed with everything else, by the next step; and closing is no call that a worker may make afterwards.
+            // The next step closes it with every other descriptor; afterwards a worker may not call close.
             let _ = theirs.into_raw_fd();
             let _ = jail::keep_only(OwnedFd::from(socket))?.into_raw_fd();
             lock.close()

@@ -1,7 +1,8 @@
-//! The binding `servers`: one object per server with one async function per tool, on `servers` and on the global object.
+//! Binding `servers`: one object for each server with one async function for each tool, on `servers` and on the global
+//! object.
 //!
-//! A name that is no identifier is there as it is and as one: `globalThis["my-backend"]` is `my_backend`. What crosses is always
-//! the original. Objects are made when they are first looked at: most code looks at few of them.
+//! A name that is no identifier is a property as it is and as an identifier: `globalThis["my-backend"]` is
+//! `my_backend`. Calls carry the original name. Objects are made when they are first read: most code reads few of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,17 +10,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use relay_proto::spelling::sanitize;
 use relay_proto::{ErrorCode, ToolName};
 
-use super::globals::define;
+use super::make::define;
+use super::promise::tool_error;
 use super::{bridge, make};
 
-/// Methods that JavaScript calls without being told to.
+/// Methods that JavaScript calls by itself.
 const HOOKS: [&str; 5] = ["constructor", "then", "toJSON", "toString", "valueOf"];
 
 thread_local! {
     static SERVERS: RefCell<Servers> = RefCell::default();
 }
 
-/// What can be called, and what was made of it.
+/// Tools that can be called, and the objects made for them.
 #[derive(Default)]
 struct Servers {
     tools: BTreeMap<String, Vec<String>>,
@@ -31,7 +33,7 @@ pub(super) fn prepare_thread() {
     SERVERS.take();
 }
 
-/// Takes the full names of what can be called.
+/// Sets the tools that can be called, by their full names.
 pub(super) fn begin(tools: Vec<String>) {
     let mut by_server: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in tools.into_iter().filter_map(|name| ToolName::try_from(name).ok()) {
@@ -40,12 +42,12 @@ pub(super) fn begin(tools: Vec<String>) {
     SERVERS.with_borrow_mut(|servers| servers.tools = by_server);
 }
 
-/// The servers and their tools, by their original names.
+/// Runs `look` on the servers and their tools, by their original names.
 pub(super) fn tools<R>(look: impl FnOnce(&BTreeMap<String, Vec<String>>) -> R) -> R {
     SERVERS.with_borrow(|servers| look(&servers.tools))
 }
 
-/// How names can be written, and what each way of writing means.
+/// Returns the spellings of names, each with the names that it may mean.
 fn spellings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, BTreeSet<&'a str>> {
     let mut meanings: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for name in names {
@@ -55,7 +57,7 @@ fn spellings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, BT
     meanings
 }
 
-/// Adds `servers`, and each server where nothing else has its name.
+/// Adds `servers`, and each server as a global unless another global has its name.
 pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, global: v8::Local<'s, v8::Object>) {
     let spelled = tools(|tools| {
         let own =
@@ -92,7 +94,7 @@ fn add_server<'s>(
     }
 }
 
-/// What is said where one way of writing could mean two names.
+/// Makes the message about a spelling that could mean several names.
 fn ambiguous(what: &str, names: &[String], rest: &str) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
     let first = names.first().map_or("", String::as_str);
@@ -110,7 +112,7 @@ fn refuse_server<'s>(
     make::throw(scope, v8::Exception::type_error, &text);
 }
 
-/// The object of a server, made when it is first asked for.
+/// Makes the object of a server, when it is first read.
 fn server<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _key: v8::Local<'s, v8::Name>,
@@ -126,7 +128,7 @@ fn server<'s>(
     }
     let object = v8::Object::new(scope);
     for (spelling, names) in spellings(tools.iter()) {
-        // What the language would call by itself is there under its other name alone.
+        // A method that the language would call by itself has its other name alone.
         if HOOKS.contains(&&*spelling) {
             continue;
         }
@@ -150,7 +152,7 @@ fn server<'s>(
     returned.set(object.into());
 }
 
-/// `exa.search(args = {})`: `mcp.call` with the name that the function stands for.
+/// Implements `exa.search(args = {})`: `mcp.call` with the name that the function stands for.
 fn call<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -166,6 +168,6 @@ fn refuse_tool<'s>(
     returned: v8::ReturnValue<v8::Value>,
 ) {
     let text = arguments.data().to_rust_string_lossy(scope);
-    let error = bridge::tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
+    let error = tool_error(scope, ErrorCode::InvalidToolName.as_str(), &text, "");
     bridge::call_tool(scope, Err(error), arguments.get(0), returned);
 }

@@ -1,4 +1,4 @@
-//! The two ways to make a worker process, behind one seam: [`Spawner`].
+//! Makes worker processes in two ways, behind the trait [`Spawner`]: by fork and by exec.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,44 +13,45 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{self, ProcessArgs};
 
-/// How long a new process may take until it is warm.
+/// Maximum time until a new forking process is warm.
 const WARM_WITHIN: Duration = Duration::from_secs(10);
 
-/// How workers are made.
+/// How worker processes are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// A warm process is forked for each execution: the fast way.
+    /// Fork a warm process for each execution: the fast way.
     #[default]
     Fork,
-    /// A process is exec'd for each execution: for kernels or V8 versions where forking fails.
+    /// Exec a process for each execution: for kernels or V8 versions where forking fails.
     Exec,
 }
 
-/// A process that was just made. It is not ready before it says so on its socket.
+/// New worker process. It is ready when it says so on its socket.
 #[derive(Debug)]
 pub(super) struct Newborn {
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
-    /// The relay's end.
+    /// The relay's end of the socket.
     pub(super) socket: UnixStream,
 }
 
-/// Makes worker processes. All calls come from one thread, which outlives every process it makes: their death signal is
-/// tied to it.
+/// Makes worker processes. All calls come from one thread, which outlives every process that it makes: their death
+/// signal is tied to it.
 pub(super) trait Spawner {
-    /// Makes one worker process, a child of the relay. One that is made `ahead` of need may take longer until it is ready,
-    /// and is quicker when it is needed.
+    /// Makes one worker process, a child of the relay. One that is made `ahead` of need may take longer until it is
+    /// ready, and is then quicker.
     fn spawn(&mut self, ahead: bool) -> io::Result<Newborn>;
 
-    /// A process that has to live for `spawn` to be quick; the caller watches it and calls `revive` when it ends.
+    /// Returns the process that has to live for `spawn` to be quick; `None`: there is none. The caller watches it and
+    /// calls `revive` when it ends.
     fn watched(&self) -> Option<BorrowedFd<'_>>;
 
     /// Replaces the watched process.
     fn revive(&mut self) -> io::Result<()>;
 }
 
-/// The spawner for a backend.
+/// Makes the spawner of a backend.
 pub(super) fn spawner(backend: Backend, args: ProcessArgs, forks_per_process: u32) -> Box<dyn Spawner> {
     match backend {
         Backend::Fork => Box::new(ForkSpawner { args, forks_per_process, current: None, next: None }),
@@ -58,7 +59,7 @@ pub(super) fn spawner(backend: Backend, args: ProcessArgs, forks_per_process: u3
     }
 }
 
-/// A command of this same binary, with nothing of the relay's but one descriptor as its standard input.
+/// Makes a command of this same binary that inherits nothing but one descriptor, as its standard input.
 fn own_command(subcommand: &str, args: ProcessArgs, stdin: OwnedFd) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command
@@ -69,12 +70,12 @@ fn own_command(subcommand: &str, args: ProcessArgs, stdin: OwnedFd) -> Command {
         .current_dir("/")
         .stdin(stdin)
         .stdout(Stdio::null())
-        // A signal from a terminal is for the relay, which ends its children in order.
+        // A signal of the terminal is for the relay, which ends its children in order.
         .process_group(0);
     command
 }
 
-/// Starts a command and takes a descriptor for its process. Nobody else waits for it, so its id cannot be reused.
+/// Starts a command and opens a descriptor of its process. Nobody else waits for it, so its id cannot be reused before.
 fn start(mut command: Command) -> io::Result<(Pid, OwnedFd)> {
     let child = command.spawn()?;
     let pid =
@@ -107,11 +108,11 @@ struct ForkSpawner {
     args: ProcessArgs,
     forks_per_process: u32,
     current: Option<Zygote>,
-    /// The successor, while it warms.
+    /// Successor, while it warms up.
     next: Option<Zygote>,
 }
 
-/// The relay's side of a forking process. Dropping it ends the process.
+/// Forking process, as the relay holds it. Dropping it ends the process.
 struct Zygote {
     pidfd: OwnedFd,
     control: OwnedFd,
@@ -127,7 +128,7 @@ impl Zygote {
         Ok(Self { pidfd, control, forks: 0 })
     }
 
-    /// Whether the process has said that it is warm; waits for it without `DONTWAIT`.
+    /// Returns whether the process has said that it is warm. Without `DONTWAIT` it waits for that.
     fn is_warm(&self, flags: RecvFlags) -> io::Result<bool> {
         let mut answer = [0; 16];
         match rustix::net::recv(&self.control, &mut answer, flags) {
@@ -151,7 +152,7 @@ impl Zygote {
                 self.forks += 1;
                 Ok(Newborn { pid, pidfd, socket })
             }
-            // The kernel had no descriptor left for us to receive; the process is our child all the same.
+            // The kernel had no descriptor for us to receive; the process is our child all the same.
             (4, Some(pid), None) => {
                 self.forks += 1;
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty());
@@ -169,7 +170,7 @@ impl Zygote {
 
 impl Drop for Zygote {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may be gone already.
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         let _ = rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
@@ -196,7 +197,7 @@ impl Spawner for ForkSpawner {
                 return Err(error);
             }
         };
-        // Every fork has the same address layout and hash seed: not for too many executions.
+        // All forks have the same address layout and hash seed: a process serves only so many executions.
         if current.forks >= self.forks_per_process && self.next.is_none() {
             match Zygote::start(self.args) {
                 Ok(next) => self.next = Some(next),

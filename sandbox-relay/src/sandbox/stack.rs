@@ -1,17 +1,19 @@
-//! `error.stack`: written here, so that it is bounded, shows nothing but the script's own frames, and no hook of the script's
-//! gets to see how it is made.
+//! Writes `error.stack`: bounded, of the script's own frames alone, and without any hook of the script's.
 
 use super::inspect;
-use super::program::SCRIPT_NAME;
 
-/// The most frames of one stack, and the most bytes of its text.
+/// Name of the script in stacks and positions.
+pub(super) const SCRIPT_NAME: &str = "script.js";
+
+/// Maximum number of frames of one stack.
 const MAX_FRAMES: u32 = 50;
+/// Maximum length in bytes of a stack's text.
 const MAX_BYTES: usize = 16 << 10;
-/// The most bytes of the error's own message in it.
+/// Maximum length in bytes of the error's own message in it.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// The text of a call site. Sites are V8's own objects, which no script has ever held; their own `toString` is called, and no
-/// conversion that a script could have a say in.
+/// Returns the text of a call site. Sites are V8's own objects, which no script has held: calling their own `toString`
+/// runs no code of the script's.
 fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Array>, index: u32) -> Option<String> {
     let site: v8::Local<v8::Object> = sites.get_index(scope, index)?.try_into().ok()?;
     let name = v8::String::new(scope, "toString")?;
@@ -20,7 +22,8 @@ fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Arra
     Some(text.to_rust_string_lossy(scope))
 }
 
-/// V8 asks for it when a script reads `stack`. `Error.prepareStackTrace` of the script's is not asked any more.
+/// Makes the value of `stack`, when a script first reads it. V8 then does not ask the script's
+/// `Error.prepareStackTrace`.
 pub(super) fn prepare<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     error: v8::Local<v8::Value>,

@@ -1,16 +1,17 @@
-//! The binding `store`: a small JSON key-value store that lives as long as the session.
+//! Binding `store`: a small JSON key-value store that lives as long as the session.
 //!
-//! The code works on the session's values as they were when it began, and on its own; what it writes is on its way to the
-//! session at once.
+//! The code reads the session's values as they were when it began, and its own writes. Each write goes to the session
+//! at once.
 
 use std::cell::RefCell;
 
 use bytes::Bytes;
 
 use super::channel::message;
-use super::globals::{add_function, define};
+use super::channel::message::report::Kind as Report;
+use super::make::{add_function, define};
 use super::value::{self, ValueError};
-use super::{bridge, make};
+use super::{link, make};
 use crate::store::{self, Store};
 
 thread_local! {
@@ -22,7 +23,7 @@ pub(super) fn prepare_thread() {
     STORE.take();
 }
 
-/// The object, made before the fork.
+/// Makes the object. Called before the fork.
 pub(super) fn object<'s>(scope: &mut v8::PinScope<'s, '_>) -> v8::Local<'s, v8::Object> {
     let object = v8::Object::new(scope);
     add_function(scope, object, "get", get);
@@ -43,14 +44,14 @@ pub(super) fn bind<'s>(
 ) {
     STORE.with_borrow_mut(|(store, _)| {
         for message::StoredValue { key, json } in stored {
-            // They fit into the relay's, which is the same.
+            // They fit: the relay's store has the same limits.
             let _ = store.put(key, Some(json));
         }
     });
     define(scope, global, "store", object.into());
 }
 
-/// The key, if it is one; else it throws.
+/// Returns a key; `None`: the value is none, and an exception is thrown.
 fn key<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) -> Option<String> {
     let key = make::text(scope, value, store::MAX_KEY_BYTES).filter(|key| key.len() <= store::MAX_KEY_BYTES);
     if key.is_none() {
@@ -60,7 +61,7 @@ fn key<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) ->
     key
 }
 
-/// `store.get(key)`: a value of its own each time, or `undefined`.
+/// Implements `store.get(key)`: a fresh copy of the value, or `undefined`.
 fn get<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -73,7 +74,7 @@ fn get<'s>(
     }
 }
 
-/// `store.has(key)`.
+/// Implements `store.has(key)`.
 fn has<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -83,7 +84,7 @@ fn has<'s>(
     returned.set_bool(STORE.with_borrow(|(store, _)| store.get(&key).is_some()));
 }
 
-/// `store.set(key, value)`: of any value that has a JSON form. `undefined` is `null`.
+/// Implements `store.set(key, value)` for any value that has a JSON form. `undefined` is `null`.
 fn set<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -103,7 +104,7 @@ fn set<'s>(
     }
 }
 
-/// `store.delete(key)`: gives whether there was one.
+/// Implements `store.delete(key)`, which returns whether there was a value.
 fn delete<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     arguments: v8::FunctionCallbackArguments<'s>,
@@ -117,7 +118,7 @@ fn delete<'s>(
     returned.set_bool(was_there);
 }
 
-/// `store.keys()`: sorted.
+/// Implements `store.keys()`, sorted.
 fn keys<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     _: v8::FunctionCallbackArguments<'s>,
@@ -145,7 +146,10 @@ fn write(scope: &mut v8::PinScope<'_, '_>, key: String, json: Option<Bytes>) {
         Written::Done
     });
     match written {
-        Written::Done => bridge::put_stored(message::StoredValue { key, json: json.unwrap_or_default() }),
+        Written::Done => {
+            link::put(Report::Stored(message::StoredValue { key, json: json.unwrap_or_default() }));
+            link::flush_if_much();
+        }
         Written::Full => throw_full(scope),
         Written::TooOften => {
             let text = format!(

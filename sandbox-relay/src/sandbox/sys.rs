@@ -1,5 +1,5 @@
-//! The system calls that no safe wrapper covers, each made safe to call here. All `unsafe` outside V8's callbacks is in
-//! this file and in [`super::pages`].
+//! Wraps system calls that no safe wrapper covers, so that they are safe to call. All `unsafe` code outside V8's
+//! callbacks is in this file and in [`super::pages`].
 #![expect(unsafe_code, reason = "system calls and memory mappings that rustix has no safe wrapper for")]
 
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::process::Pid;
 
-/// Which side of [`fork_sibling`] the caller is.
+/// Side of [`fork_sibling`] on which it returns.
 pub(super) enum Fork {
     /// The new process.
     Child,
@@ -16,17 +16,17 @@ pub(super) enum Fork {
     Parent { pid: Pid, pidfd: OwnedFd },
 }
 
-/// Forks a process whose parent is the caller's parent, so that the relay itself reaps workers that a forking process
-/// made, and can still do so when that process is gone.
+/// Forks a process whose parent is the caller's parent: the relay itself reaps the workers of a forking process, even
+/// when that process is gone.
 ///
 /// # Errors
-/// The kernel's, when it has no room for another process.
+/// [`io::Error`]: the kernel refuses another process.
 pub(super) fn fork_sibling() -> io::Result<Fork> {
     let mut pidfd: RawFd = -1;
     let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM and with no new stack this is a plain fork: the child runs on a copy of all memory. The
-    // calling process has one thread (V8 runs single-threaded in it), so no lock is held by a thread that is not copied.
-    // The kernel writes the descriptor to `pidfd`, which outlives the call.
+    // calling process has one thread (V8 runs single-threaded in it), so no lock is held by a thread that is not
+    // copied. The kernel writes the descriptor to `pidfd`, which outlives the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -37,7 +37,7 @@ pub(super) fn fork_sibling() -> io::Result<Fork> {
     Ok(Fork::Parent { pid, pidfd })
 }
 
-/// This process's standard input, which is a socket of the relay's. To be called once; nothing else here reads it.
+/// Takes this process's standard input, a socket of the relay's. Called once; no other code reads it.
 pub(super) fn standard_input() -> OwnedFd {
     // SAFETY: the relay starts its processes with a socket there, and this one takes it before anybody else could.
     unsafe { OwnedFd::from_raw_fd(libc::STDIN_FILENO) }
@@ -46,12 +46,12 @@ pub(super) fn standard_input() -> OwnedFd {
 /// Gives `socket` the number `only` and closes every other descriptor of this process.
 ///
 /// # Errors
-/// The kernel has no `close_range` (before 5.9).
+/// [`io::Error`]: the kernel has no `close_range` (before 5.9).
 pub(super) fn only_descriptor(socket: OwnedFd, only: RawFd) -> io::Result<OwnedFd> {
-    // What is moved to its own number would be closed when `socket` is dropped.
+    // A descriptor that already has the number would be closed when `socket` is dropped.
     let from = socket.into_raw_fd();
-    // SAFETY: the caller is a worker that owns nothing but `socket`: descriptors that are closed here are not used again,
-    // and nothing is opened afterwards that could take their numbers.
+    // SAFETY: the caller is a worker that owns nothing but `socket`: descriptors that are closed here are not used
+    // again, and nothing is opened afterwards that could take their numbers.
     let done = unsafe {
         let moved = if from == only { only } else { libc::dup2(from, only) };
         if moved == only { close_others(only.unsigned_abs()) } else { -1 }
@@ -74,34 +74,34 @@ unsafe fn close_others(only: u32) -> libc::c_long {
     }
 }
 
-/// Lets no memory of this process, or of what it forks, become executable that is or was writable (Linux 6.3).
+/// Forbids this process and its forks to make memory executable that is or was writable (Linux 6.3).
 ///
 /// # Errors
-/// The kernel knows the request and refuses it.
+/// [`io::Error`]: the kernel knows the request and refuses it.
 pub(super) fn refuse_executable_memory() -> io::Result<()> {
     // SAFETY: the request changes what later calls may ask for, and no memory.
     let done = unsafe { libc::prctl(libc::PR_SET_MDWE, libc::PR_MDWE_REFUSE_EXEC_GAIN as libc::c_ulong, 0, 0, 0) };
     match io::Error::last_os_error() {
         _ if done == 0 => Ok(()),
-        // An older kernel does not know it.
+        // An older kernel does not know the request.
         error if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         error => Err(error),
     }
 }
 
-/// What came of [`in_a_child`].
+/// How the child of [`in_a_child`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildEnd {
-    /// It ended by itself, with this status.
+    /// By itself, with this status.
     Exited(i32),
-    /// A signal ended it.
+    /// By this signal.
     Signalled(i32),
 }
 
-/// Runs `run` in a fork of this process and waits for its end; what `run` gives is its exit status.
+/// Runs `run` in a fork of this process, whose exit status it returns, and waits for the end of the fork.
 ///
 /// # Errors
-/// The kernel has no room for another process.
+/// [`io::Error`]: the kernel refuses another process.
 pub(super) fn in_a_child(run: impl FnOnce() -> i32) -> io::Result<ChildEnd> {
     // SAFETY: the calling process has one thread, so no lock is held by a thread that is not copied.
     let pid = unsafe { libc::fork() };
@@ -123,16 +123,16 @@ pub(super) fn in_a_child(run: impl FnOnce() -> i32) -> io::Result<ChildEnd> {
     })
 }
 
-/// Makes a system call as it stands. Gives its result, or the error number, negative.
+/// Makes a system call with these arguments. Returns its result, or the negative error number.
 pub(super) fn raw_call(number: libc::c_long, arguments: [usize; 6]) -> i64 {
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: used by the self-test alone, in a process made for this one call. Whatever the kernel does to that process is
-    // what the test is about.
+    // SAFETY: used by the self-test alone, in a process made for this one call. Whatever the kernel does to that
+    // process is what the test is about.
     let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
     if result < 0 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1)) } else { result }
 }
 
-/// The CPU time that a process has used so far, or nothing when it is gone.
+/// Returns the CPU time that a process has used so far; `None`: the process is gone.
 pub(super) fn cpu_time(pid: Pid) -> Option<std::time::Duration> {
     let mut clock: libc::clockid_t = 0;
     // SAFETY: the call writes a clock id to `clock` and touches nothing else.
@@ -147,18 +147,18 @@ pub(super) fn cpu_time(pid: Pid) -> Option<std::time::Duration> {
     Some(std::time::Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// The time of day that this process sees in the place of the machine's, in µs since 1970.
+/// Time of day that this process sees in place of the machine's, in µs since 1970.
 static TIME_OF_DAY_US: AtomicI64 = AtomicI64::new(MACHINE_TIME);
-/// No time is given.
+/// Value of [`TIME_OF_DAY_US`] that stands for the machine's time.
 const MACHINE_TIME: i64 = i64::MIN;
 
-/// Lets V8 see this time, in µs since 1970, wherever it would read the machine's.
+/// Sets the time of day that V8 sees in place of the machine's, in µs since 1970.
 pub(super) fn set_time_of_day(us: i64) {
     TIME_OF_DAY_US.store(us.max(MACHINE_TIME + 1), Ordering::Relaxed);
 }
 
-/// Stands in the place of the C library's function. V8 and its ICU read the time of day by it, for every `Date` and every
-/// format of a date; nothing else here does.
+/// Replaces the C library's function. V8 and its ICU read the time of day by it, for every `Date` and every format of a
+/// date; no other code here does.
 ///
 /// # Safety
 /// `time` is null, or a place that the caller owns, as for the C library's.
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn gettimeofday(time: *mut libc::timeval, _zone: *mut libc
     0
 }
 
-/// The most memory that was resident in this process at once, in bytes.
+/// Returns the peak of this process's resident memory in bytes.
 pub(super) fn peak_resident_bytes() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the call fills `usage`, which is plain data, valid when zeroed.
@@ -195,17 +195,26 @@ pub(super) fn peak_resident_bytes() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024
 }
 
+/// Exit status of a worker that did its work, whatever came of the script.
+pub(super) const EXIT_DONE: i32 = 0;
+/// Exit status of a worker in a state that cannot be.
+pub(super) const EXIT_BROKEN: i32 = 70;
+/// Exit status of a worker whose relay went away.
+pub(super) const EXIT_ORPHANED: i32 = 71;
+/// Exit status of a worker that could not be locked.
+pub(super) const EXIT_NOT_LOCKED: i32 = 72;
+
 /// Ends this process at once, without running anything that waits to run at exit.
 pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: `_exit` ends the process; there is nothing left that could be used wrongly.
     unsafe { libc::_exit(status) }
 }
 
-/// Calls `handler` on a stack of its own when this thread crashes: it overflows its stack, touches memory that is not there,
-/// or gives up.
+/// Sets a handler that is called on a stack of its own when this thread overflows its stack, touches unmapped memory,
+/// or aborts.
 ///
 /// # Errors
-/// The kernel refuses the stack or the handler.
+/// [`io::Error`]: the kernel refuses the stack or the handler.
 pub(super) fn on_crash(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     const STACK_BYTES: usize = 64 << 10;
     // Lives as long as the process: the kernel may switch to it at any time.
@@ -231,7 +240,7 @@ pub(super) fn on_crash(handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls `handler` when C++'s `new` finds no memory. It must not return.
+/// Sets a handler that is called when C++'s `new` finds no memory. It must not return.
 pub(super) fn on_failed_new(handler: extern "C" fn()) {
     unsafe extern "C" {
         /// `std::set_new_handler` of the C++ library that V8 brings.
@@ -242,7 +251,7 @@ pub(super) fn on_failed_new(handler: extern "C" fn()) {
     unsafe { set_new_handler(handler) };
 }
 
-/// Whether the kernel would refuse so much more memory. May be asked in a signal handler.
+/// Returns whether the kernel refuses this much more memory. May be called in a signal handler.
 pub(super) fn no_room_for(bytes: usize) -> bool {
     let (readable, anonymous) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping, wherever the kernel likes, which nobody touches before it is given back.
@@ -252,7 +261,7 @@ pub(super) fn no_room_for(bytes: usize) -> bool {
     }
 }
 
-/// Writes all of `bytes` to a descriptor, as a signal handler may.
+/// Writes all of `bytes` to a descriptor. May be called in a signal handler.
 pub(super) fn write_all(fd: RawFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the pointer and the length are those of a slice that outlives the call.
@@ -264,11 +273,11 @@ pub(super) fn write_all(fd: RawFd, mut bytes: &[u8]) {
     }
 }
 
-/// Moves this program's code into huge pages, where the kernel has them: a fork then copies a few entries instead of
-/// faulting its way through hundreds of small ones. What cannot be moved stays as it is, which is slower and no worse.
+/// Moves this program's code into huge pages, if the kernel has them: a fork then copies a few entries instead of
+/// faulting in hundreds of small pages. Code that cannot be moved stays as it is, which is only slower.
 ///
 /// # Errors
-/// `/proc` cannot be read. A kernel that refuses is no error.
+/// [`io::Error`]: `/proc` cannot be read. A kernel that refuses huge pages is no error.
 pub(super) fn move_code_to_huge_pages() -> io::Result<usize> {
     const HUGE: usize = 2 << 20;
     let program = std::fs::read_link("/proc/self/exe")?;
@@ -290,7 +299,7 @@ pub(super) fn move_code_to_huge_pages() -> io::Result<usize> {
     Ok(moved)
 }
 
-/// Puts a copy of a range of code in huge pages and then in its place.
+/// Copies a range of code into huge pages and puts the copy in its place.
 fn replace_with_huge_pages(start: usize, length: usize) -> bool {
     const HUGE: usize = 2 << 20;
     let writable = libc::PROT_READ | libc::PROT_WRITE;

@@ -1,16 +1,18 @@
-//! `console.table`: rows of objects or arrays as a table of text.
+//! Writes rows of objects or arrays as a table of text, for `console.table`.
 
 use super::inspect;
 
-/// The most rows, columns, and characters of a cell.
+/// Maximum number of rows.
 const MAX_ROWS: u32 = 100;
+/// Maximum number of columns.
 const MAX_COLUMNS: usize = 20;
+/// Maximum number of characters of a cell.
 const MAX_CELL_CHARS: usize = 60;
 
-/// The column of values that are no objects.
+/// Heading of the column of values that are no objects.
 const VALUES: &str = "Values";
 
-/// The table of `rows`, of the columns that `only` names, if it names any; nothing where there are no rows to show.
+/// Returns the table of `rows`, with the columns that `only` names, if it names any; `None`: there are no rows.
 pub(super) fn table<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     rows: v8::Local<'s, v8::Value>,
@@ -69,7 +71,7 @@ fn cell<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) -
     one_line(&inspect::inspect(scope, value, MAX_CELL_CHARS * 4))
 }
 
-/// A cell's value; a text in quotes, to be told from a number.
+/// Returns the text of a cell; a string has quotes, to be told from a number.
 fn quoted_cell<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>) -> String {
     let text = inspect::inspect(scope, value, MAX_CELL_CHARS * 4);
     one_line(&if value.is_string() { format!("{text:?}") } else { text })

@@ -1,22 +1,23 @@
-//! The binding `timers`: `setTimeout`, `setInterval` and their ends. What is set counts as pending: the code may wait for it.
+//! Binding `timers`: `setTimeout`, `setInterval` and their counterparts. Timers that are set count as pending work,
+//! which the code may wait for.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::globals::{define, function};
+use super::make::{define, function};
 use super::{clock, make};
 
-/// How many may be set at once.
+/// Maximum number of timers that are set.
 const MAX_TIMERS: usize = 10_000;
-/// The longest delay, in ms: that of every `setTimeout`.
+/// Maximum delay in ms, as in every `setTimeout`.
 const MAX_DELAY_MS: f64 = 2_147_483_647.0;
 
 thread_local! {
     static TIMERS: RefCell<Timers> = RefCell::default();
 }
 
-/// When a timer is due, and which of those that are due together was set first.
+/// Time at which a timer is due, and its place among those that are due together.
 type Due = (Duration, u64);
 
 #[derive(Default)]
@@ -30,7 +31,7 @@ struct Timers {
 struct Timer {
     callback: v8::Global<v8::Function>,
     arguments: Vec<v8::Global<v8::Value>>,
-    /// How often it comes again.
+    /// Interval after which it is due again; `None`: it is due once.
     every: Option<Duration>,
 }
 
@@ -94,7 +95,7 @@ fn set<'s>(
         let text = "the first argument of a timer has to be a function; a text is not run as code";
         return make::throw(scope, v8::Exception::type_error, text);
     };
-    // Reading a number may run code of the script's, which may throw.
+    // Converting to a number may run code of the script's, which may throw.
     let Some(asked) = arguments.get(1).number_value(scope) else { return };
     let least = if repeats { 1.0 } else { 0.0 };
     let delay_ms = if asked.is_nan() || asked > MAX_DELAY_MS { least } else { asked.max(least) };
@@ -125,19 +126,20 @@ fn clear<'s>(
     arguments: v8::FunctionCallbackArguments<'s>,
     _: v8::ReturnValue<v8::Value>,
 ) {
-    // Anything that is no timer's number is nobody's, as everywhere.
+    // A value that is no timer's number is ignored, as everywhere.
     if let Some(id) = arguments.get(0).integer_value(scope).and_then(|id| u64::try_from(id).ok()) {
         TIMERS.with_borrow_mut(|timers| timers.remove(id));
     }
 }
 
-/// How long it is until the next timer is due; nothing where none is set.
+/// Returns the time until the next timer is due; `None`: none is set.
 pub(super) fn next() -> Option<Duration> {
     let (due, _) = TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(due, _)| *due))?;
     Some(due.saturating_sub(clock::elapsed()))
 }
 
-/// Those that are due, in their order: of a given clock the first alone, to which it moves on.
+/// Returns the timers that are due, in their order. With a given clock it is the first timer alone, to whose time the
+/// clock moves.
 pub(super) fn due() -> Vec<u64> {
     TIMERS.with_borrow(|timers| {
         if clock::is_given() {
@@ -152,7 +154,7 @@ pub(super) fn due() -> Vec<u64> {
     })
 }
 
-/// Calls what was set, unless it was cleared meanwhile. Nothing comes of it when the script throws.
+/// Calls the function of a timer, unless it was cleared meanwhile. `None`: the function threw.
 pub(super) fn fire(scope: &mut v8::PinScope<'_, '_>, id: u64) -> Option<()> {
     let Some(Timer { callback, arguments, every }) = TIMERS.with_borrow_mut(|timers| timers.remove(id)) else {
         return Some(());

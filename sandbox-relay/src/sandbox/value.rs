@@ -1,16 +1,16 @@
-//! Values cross between V8 and JSON bytes here, by V8's own native reader and writer: nothing that a script patched is
-//! called, but for the `toJSON` of its own values.
+//! Converts values between V8 and JSON bytes, by V8's own native reader and writer: no function that a script patched
+//! is called, but for the `toJSON` of its own values.
 
 use super::channel::MAX_FRAME_BYTES;
 
-/// How deeply a value may nest.
+/// Maximum nesting of a value.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// Why a value has no JSON form that may cross.
+/// Reports a value without a JSON form that may cross.
 pub(super) enum ValueError<'s> {
-    /// It has none, at `path` and for `reason`.
+    /// The value at `path` has no JSON form, for `reason`.
     NotSerializable { path: String, reason: &'static str },
-    /// Its JSON is longer than the limit; the number of bytes is a lower bound.
+    /// The JSON is longer than the limit; the number of bytes is a lower bound.
     TooLarge { bytes: usize },
     /// A `toJSON` or a getter of the script threw this.
     Thrown(v8::Local<'s, v8::Value>),
@@ -29,7 +29,7 @@ pub(super) fn to_json<'s>(
     if let Some(reason) = unserializable(value) {
         return Err(ValueError::NotSerializable { path: "$".into(), reason });
     }
-    // A string's JSON is at least as long as the string: no need to build it to know that it is too long.
+    // A string's JSON is at least as long as the string: one that is too long need not be built.
     if let Ok(string) = v8::Local::<v8::String>::try_from(value)
         && string.length() > limit
     {
@@ -52,7 +52,7 @@ pub(super) fn to_json<'s>(
         return Err(ValueError::TooLarge { bytes: text.length() });
     }
     let json = utf8(scope, text);
-    // The one text that V8 gives for "no JSON at all", when a `toJSON` returned nothing.
+    // V8 returns this text if a `toJSON` returned `undefined`.
     if json == b"undefined" {
         return Ok(absent.into());
     }
@@ -64,7 +64,7 @@ pub(super) fn to_json<'s>(
     if json.len() > limit {
         return Err(ValueError::TooLarge { bytes: json.len() });
     }
-    // To JSON a promise is an empty object: most often an `await` was forgotten, and what was meant is lost.
+    // The JSON of a promise is an empty object: mostly an `await` was forgotten, and the value would be lost.
     if memchr::memmem::find(&json, b"{}").is_some()
         && let Some((path, reason)) = find(scope, value, MAX_PROMISE_VISITS, promise)
         && reason == PROMISE
@@ -74,7 +74,7 @@ pub(super) fn to_json<'s>(
     Ok(json)
 }
 
-/// Reads UTF-8 JSON. Nothing at all is `null`; a text that is no JSON is `None`.
+/// Reads UTF-8 JSON. An empty text is `null`. `None`: the text is no JSON.
 pub(super) fn from_json<'s>(scope: &mut v8::PinScope<'s, '_>, json: &[u8]) -> Option<v8::Local<'s, v8::Value>> {
     if json.is_empty() {
         return Some(v8::null(scope).into());
@@ -88,7 +88,7 @@ pub(super) fn from_json<'s>(scope: &mut v8::PinScope<'s, '_>, json: &[u8]) -> Op
     v8::json::parse(scope, text?)
 }
 
-/// The string as UTF-8; a surrogate without its other half becomes U+FFFD.
+/// Returns a string as UTF-8; a lone surrogate becomes U+FFFD.
 pub(super) fn utf8<'s>(scope: &mut v8::PinScope<'s, '_>, string: v8::Local<'s, v8::String>) -> Vec<u8> {
     let view = v8::ValueView::new(scope, string);
     match view.as_str() {
@@ -120,9 +120,9 @@ fn promise(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     value.is_promise().then_some(PROMISE)
 }
 
-/// How many values are looked at in search of what JSON cannot hold: where writing failed, and where it may be slow; and where
-/// it did not.
+/// Maximum number of values that are searched for one that JSON cannot hold, after writing has failed.
 const MAX_VISITS: usize = 100_000;
+/// Maximum number of values that are searched for a promise, after writing has worked.
 const MAX_PROMISE_VISITS: usize = 10_000;
 
 fn find_unserializable<'s>(
@@ -132,8 +132,7 @@ fn find_unserializable<'s>(
     find(scope, root, MAX_VISITS, big_int)
 }
 
-/// Looks, depth first, for a value that is refused, and for cycles and what nests too deeply: where, and why. It looks at no
-/// more than so many values, so that it ends.
+/// Searches depth first, through at most `most` values, for one that is refused, for cycles and for too deep nesting. Returns its path and the reason; `None`: none was found.
 fn find<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     root: v8::Local<'s, v8::Value>,
@@ -184,7 +183,7 @@ fn find<'s>(
     None
 }
 
-/// V8 writes a lone surrogate as an escape, which readers of JSON refuse; it becomes U+FFFD. Also counts the nesting.
+/// Replaces the escapes of lone surrogates, which readers of JSON refuse, by U+FFFD. Also counts the nesting.
 fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let mut surrogates = Vec::new();
@@ -215,10 +214,10 @@ fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
     (replaced, deepest)
 }
 
-/// The length of `\ud800`.
+/// Length of `\ud800`.
 const SURROGATE_ESCAPE_BYTES: usize = 6;
 
-/// Where the string that began before `at` ends; notes where its lone surrogates are.
+/// Returns the end of the string that began before `at`, and notes the places of its lone surrogates.
 fn end_of_string(json: &[u8], mut at: usize, surrogates: &mut Vec<usize>) -> usize {
     while let Some(skip) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += skip;

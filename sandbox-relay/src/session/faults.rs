@@ -1,4 +1,4 @@
-//! How much a peer may do wrong before its session ends.
+//! How many faults a peer may make before its session ends.
 
 use std::time::Duration;
 
@@ -6,23 +6,27 @@ use tokio::time::Instant;
 
 use super::Violation;
 
-/// How many messages a peer sent that were refused or mean nothing. It may go on as long as they are few.
+/// Budget for messages that were refused or have no effect. Some are nobody's fault, such as those of a newer peer.
 pub(super) struct Faults {
     left: u32,
     filled_up: Instant,
 }
 
 impl Faults {
-    /// A newer peer's messages, a queue that was full: some are nobody's fault.
+    /// Size of the budget.
     const MOST: u32 = 1_000;
+    /// Time in which the budget grows by one.
     const REFILL: Duration = Duration::from_millis(100);
 
+    /// Starts with a full budget.
     pub(super) fn new() -> Self {
         Self { left: Self::MOST, filled_up: Instant::now() }
     }
 
+    /// Takes one fault from the budget.
+    ///
     /// # Errors
-    /// There were too many.
+    /// [`Violation`]: the budget is used up.
     pub(super) fn count(&mut self) -> Result<(), Violation> {
         let periods = self.filled_up.elapsed().as_millis() / Self::REFILL.as_millis();
         if periods > 0 {

@@ -1,27 +1,29 @@
-//! What a host asks to be run, held against what its session may do.
+//! Checks an `execute` against what its session may do, and makes the request to run.
 
 use std::collections::BTreeMap;
 
-use relay_proto::{LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
+use relay_proto::{Binding, LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
 
-use super::{Mode, SessionGrant, clamp_warning, short};
+use super::state::{SessionGrant, clamp_warning};
+use super::{Mode, short};
 use crate::execution::{Bindings, ExecutionRequest};
 
-/// How many patterns an execution's tools are given by, and the most bytes of one.
+/// Maximum number of patterns in `remote_tools`.
 const MAX_PATTERNS: usize = 256;
+/// Maximum length in bytes of one pattern.
 const MAX_PATTERN_BYTES: usize = 256;
-/// How many of them may have a star before their end: such a one is searched for in every name.
+/// Maximum number of patterns with a star before their end: such a one is searched for in every name.
 const MAX_SEARCHES: usize = 16;
-/// How many functions a host may send along.
+/// Maximum number of local tools.
 const MAX_LOCAL_TOOLS: usize = 64;
-/// The times that JavaScript has, in ms since 1970, before and after.
+/// Range of JavaScript's `Date` in ms, before and after 1970.
 const MAX_TIME_MS: u64 = 8_640_000_000_000_000;
 
-/// The patterns of the tools that an execution is given; nothing where it has all.
+/// Makes the filter of the tools that an execution may call, of the patterns in `remote_tools`; without a pattern, all.
 ///
 /// # Errors
-/// They are too many or too long.
-pub(super) fn only(execute: &wire::Execute) -> Result<ToolPatterns, String> {
+/// The message for the host: the patterns are too many, too long or too costly.
+pub(super) fn tool_filter(execute: &wire::Execute) -> Result<ToolPatterns, String> {
     let patterns = &execute.remote_tools;
     if patterns.len() > MAX_PATTERNS || patterns.iter().any(|it| it.len() > MAX_PATTERN_BYTES) {
         return Err(format!("remote_tools has more than {MAX_PATTERNS} patterns, or a very long one"));
@@ -33,10 +35,10 @@ pub(super) fn only(execute: &wire::Execute) -> Result<ToolPatterns, String> {
     Ok(ToolPatterns::new((!patterns.is_empty()).then(|| patterns.clone())))
 }
 
-/// The request, and what was made less of it.
+/// Makes the request to run, with a warning for each limit that was clamped.
 ///
 /// # Errors
-/// Why it is not one, for the host.
+/// The message for the host: something is asked for that is not offered, or over a limit.
 pub(super) fn request(
     execute: wire::Execute,
     mode: Mode,
@@ -50,10 +52,11 @@ pub(super) fn request(
     }
     let mut bindings = Bindings::default();
     for name in &execute.bindings {
-        if !bindings.add(name) {
-            let names = Bindings::NAMES.join(", ");
-            return Err(format!("there is no binding {:?}; there are: {names}", short(name)));
-        }
+        let Ok(binding) = name.parse() else {
+            let names: Vec<_> = Binding::ALL.iter().map(|binding| binding.as_str()).collect();
+            return Err(format!("there is no binding {:?}; there are: {}", short(name), names.join(", ")));
+        };
+        bindings.add(binding);
     }
     if execute.now_ms.is_some_and(|now| now.unsigned_abs() > MAX_TIME_MS) {
         return Err("now_ms is no time that JavaScript has".into());
@@ -62,8 +65,8 @@ pub(super) fn request(
     let (limits, clamped) = grant.limits.lowered(&asked);
     let request = ExecutionRequest {
         bindings,
-        // Without the binding nobody could read it.
-        input: if bindings.io { execute.input } else { String::new() },
+        // Without the binding no code could read it.
+        input: if bindings.has(Binding::Io) { execute.input } else { String::new() },
         local_tools: local_tools(execute.local_tools)?,
         seed: execute.seed,
         now_ms: execute.now_ms,
@@ -72,6 +75,7 @@ pub(super) fn request(
     Ok((sized(request)?, clamped.iter().map(clamp_warning).collect()))
 }
 
+/// Checks the names and the number of local tools, and returns their sources by full name.
 fn local_tools(sources: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, String> {
     if sources.len() > MAX_LOCAL_TOOLS {
         return Err(format!("there are {} local tools; at most {MAX_LOCAL_TOOLS} are taken", sources.len()));
@@ -83,6 +87,7 @@ fn local_tools(sources: BTreeMap<String, String>) -> Result<BTreeMap<String, Str
     sources.into_iter().map(named).collect()
 }
 
+/// Checks the limit `source_bytes`.
 fn sized(request: ExecutionRequest) -> Result<ExecutionRequest, String> {
     let (bytes, most) = (request.held_bytes() - request.input.len(), request.limits.size(LimitName::SourceBytes));
     if bytes > most {

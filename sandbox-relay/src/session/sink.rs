@@ -1,24 +1,25 @@
-//! The session's end of one execution: waiting for its turn, its events as messages, its outcome.
+//! The session's end of one execution: waits for a worker, turns events into messages, reports the outcome.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use super::{HeldSource, SessionGrant, Shared};
-use crate::execution::{
-    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
-};
-use crate::outbound::Room;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
-    BASIC_SERVER, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, INTROSPECTION_TOOLS, ToolName, ToolPatterns,
-    TraceContext, wire,
+    BASIC_SERVER, Binding, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, INTROSPECTION_TOOLS, ToolName,
+    ToolPatterns, TraceContext, wire,
 };
 
-/// Waits for its turn, runs, and answers.
+use super::announced::Suggestions;
+use super::state::{HeldSource, SessionGrant, SessionState};
+use crate::execution::{
+    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
+};
+use crate::outbound::Room;
+
+/// Runs one execution: waits for its turn, runs it, and reports its outcome to the host.
 pub(super) async fn run_execution(
     mut sink: SessionSink,
     mut request: ExecutionRequest,
@@ -26,111 +27,87 @@ pub(super) async fn run_execution(
     clamped: Vec<wire::Warning>,
     held: HeldSource,
 ) {
-    let shared = Arc::clone(&sink.shared);
-    let jit = sink.grant.jit;
+    let session = Arc::clone(&sink.session);
     let queued = Instant::now();
-    let admitted = async {
-        let permit = shared.app.admission.admit(Arc::clone(&shared.subject), shared.number).await;
-        let permit = permit.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        let pool = match &shared.app.jit_pool {
-            Some(pool) if jit => pool,
-            _ => &shared.app.pool,
-        };
-        let worker = pool.take().await;
-        let mut worker = worker.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))?;
-        // The place is free when the process is gone and its outcome is on its way, whichever is later.
-        let permit = Arc::new(permit);
-        worker.hold(Arc::clone(&permit));
-        Ok((worker, permit))
-    };
-    let admitted = tokio::select! {
+    let lease = tokio::select! {
         biased;
-        admitted = admitted => admitted,
-        // Nothing but the end of the session or a cancel can come while no call was made.
-        _ = control.commands.recv() => Err(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled")),
+        lease = session.context.engine.lease(&session.subject, session.number, sink.grant.compiled) => {
+            lease.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))
+        }
+        // Only a cancel or the end of the session can come before the first call.
+        _ = control.commands.recv() => Err(ExecutionError::cancelled()),
     };
     let queue_us = u64::try_from(queued.elapsed().as_micros()).unwrap_or(u64::MAX);
-    let (mut outcome, worker) = match admitted {
-        Ok((worker, permit)) => {
+    let (mut outcome, lease) = match lease {
+        Ok(mut lease) => {
             // From here on the worker holds the source.
             drop(held);
             sink.complete(&mut request).await;
-            let _fair = shared.app.fairness.enter(&shared.subject, &worker);
-            let (outcome, worker) = execution::run(worker, request, control, &mut sink).await;
-            (outcome, Some((worker, permit)))
+            (execution::run(&mut lease.worker, request, control, &mut sink).await, Some(lease))
         }
-        Err(error) => (Outcome { result: Err(error), usage: wire::Usage::default(), warnings: Vec::new() }, None),
+        Err(error) => (Outcome::not_run(error), None),
     };
     outcome.usage.queue_us = queue_us;
     outcome.warnings.splice(0..0, clamped);
-    // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not read
-    // keeps no worker alive.
-    let (worker, _place) = worker.unzip();
+    // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not
+    // read keeps no worker alive.
     let mut ending = pin!(sink.end(outcome));
     if ending.as_mut().now_or_never().is_none() {
-        drop(worker);
+        drop(lease);
         ending.await;
     } else {
         tokio::task::yield_now().await;
-        drop(worker);
+        drop(lease);
     }
 }
 
-/// The session's end of one execution.
+/// Receives the events of one execution and sends them to the host.
 pub(super) struct SessionSink {
-    pub(super) shared: Arc<Shared>,
-    /// What the token allowed when it began.
+    pub(super) session: Arc<SessionState>,
+    /// Grant of the token when the execution began.
     pub(super) grant: Arc<SessionGrant>,
-    /// The tools that this execution was given.
-    pub(super) only: ToolPatterns,
-    /// Whether it may ask its host about the tools.
+    /// Tools that the execution may call: those of the token and of its own filter.
+    pub(super) tools: ToolPatterns,
+    /// Whether it has the binding `introspection`.
     pub(super) introspects: bool,
-    /// How often a failure still says what was probably meant.
-    pub(super) suggestions: AtomicU8,
+    pub(super) suggestions: Suggestions,
     pub(super) id: ExecutionId,
-    /// The trace that its calls belong to.
+    /// Trace that its calls belong to.
     pub(super) traceparent: Option<TraceContext>,
-    /// The peer said no hello: short names, no ids, nothing cancelled.
+    /// Whether the peer said no hello: short tool names, no ids, no cancels.
     pub(super) basic: bool,
 }
 
-/// How many failures of one execution say what was probably meant.
-pub(super) const SUGGESTIONS: u8 = 8;
-
 impl SessionSink {
-    /// Adds what the session knows, as it is when the code begins.
+    /// Adds to a request what the session holds when the code begins: the names of the tools, and the store.
     async fn complete(&self, request: &mut ExecutionRequest) {
         if !self.basic {
-            let (tools, grant, only) = (self.shared.tools(), Arc::clone(&self.grant), self.only.clone());
-            let names = move || tools.names(|tool| grant.tools.allow(tool) && only.allow(tool));
-            request.tools = if self.only.are_all() && self.grant.tools.are_all() {
+            let (announced, allowed) = (self.session.tools(), self.tools.clone());
+            let names = move || announced.names(&allowed);
+            request.tools = if self.tools.are_all() {
                 names()
             } else {
                 // Many names against many patterns take a while, and others wait for this thread.
                 tokio::task::spawn_blocking(names).await.unwrap_or_default()
             };
         }
-        if request.bindings.store {
+        if request.bindings.has(Binding::Store) {
             let copy = |(key, json): (&String, &Bytes)| (key.clone(), json.clone());
-            request.stored = self.shared.store().iter().map(copy).collect();
+            request.stored = self.session.store().iter().map(copy).collect();
         }
     }
 
-    fn is_allowed(&self, tool: &ToolName) -> bool {
-        self.grant.tools.allow(tool) && self.only.allow(tool)
-    }
-
+    /// Returns the id on the wire; empty for a basic peer.
     fn execution_id(&self) -> String {
         if self.basic { String::new() } else { self.id.as_str().to_owned() }
     }
 
-    /// Tells the host how it ended, and forgets the execution.
+    /// Cancels the calls that are still open, reports the outcome, and forgets the execution.
     async fn end(self, outcome: Outcome) {
-        // Calls whose answers are still awaited are given up: nobody reads those answers any more.
         let of_this = |_: &CallId, (execution, _): &mut (ExecutionId, WorkerCall)| *execution == self.id;
-        let open: Vec<_> = self.shared.lock().calls.extract_if(of_this).map(|(call, _)| call).collect();
+        let open: Vec<_> = self.session.lock().calls.extract_if(of_this).map(|(call, _)| call).collect();
         for call in open {
-            let Some(room) = self.shared.outbound.reserve(0).await else { return };
+            let Some(room) = self.session.outbound.reserve(0).await else { return };
             self.send_cancel(room, call, "the execution ended");
         }
         let Outcome { result, usage, warnings } = outcome;
@@ -142,21 +119,22 @@ impl SessionSink {
             }
             Err(error) => (Payload::Error(wire::Error { execution_id, ..error.into_wire(usage, warnings) }), 0),
         };
-        let room = self.shared.outbound.reserve(weight).await;
+        let room = self.session.outbound.reserve(weight).await;
         // It counts as running until its outcome is queued: a host that does not read gets no more of them.
         {
-            let mut state = self.shared.lock();
-            state.executions.remove(&self.id);
+            let mut open = self.session.lock();
+            open.executions.remove(&self.id);
             if !self.basic {
-                state.remember(self.id.clone());
+                open.remember(self.id.clone());
             }
         }
         if let Some(room) = room {
             room.send(payload);
         }
-        self.shared.ended.notify_waiters();
+        self.session.ended.notify_waiters();
     }
 
+    /// Tells a full peer that a call is cancelled.
     fn send_cancel(&self, room: Room, call: CallId, reason: &str) {
         if self.basic {
             return;
@@ -175,7 +153,7 @@ impl EventSink for SessionSink {
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
         if self.basic {
-            return match (tool.server() == BASIC_SERVER, self.is_allowed(tool)) {
+            return match (tool.server() == BASIC_SERVER, self.tools.allow(tool)) {
                 (false, _) => {
                     fail(ErrorCode::UnknownServer, format!("there is no server {:?}; there is: host", tool.server()))
                 }
@@ -186,35 +164,21 @@ impl EventSink for SessionSink {
         if self.introspects && tool.server() == INTROSPECTION_SERVER && INTROSPECTION_TOOLS.contains(&tool.tool()) {
             return Ok(());
         }
-        let is_free = self.grant.tools.are_all() && self.only.are_all();
-        let is_allowed = |tool: &ToolName| self.is_allowed(tool);
-        // It costs a comparison with every name: code that fails on and on gets it a few times.
-        let suggests = self.suggestions.load(Ordering::Relaxed) > 0;
-        let checked = self.shared.tools().check(tool, is_allowed, is_free, suggests);
-        if checked.is_err() && suggests {
-            self.suggestions.fetch_sub(1, Ordering::Relaxed);
-        }
-        checked
+        self.session.tools().check(tool, &self.tools, &self.suggestions)
     }
 
     fn store(&self, key: String, json: Option<Bytes>) -> bool {
-        self.shared.store().put(key, json)
+        self.session.store().put(key, json)
     }
 
     fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
-        self.shared.outbound.reserve(weight)
+        self.session.outbound.reserve(weight)
     }
 
     fn send(&mut self, room: Room, event: Event) {
         match event {
             Event::Call { call: worker_call, tool, arguments, remaining } => {
-                let id = {
-                    let mut state = self.shared.lock();
-                    state.last_call += 1;
-                    let id = CallId(state.last_call);
-                    state.calls.insert(id, (self.id.clone(), worker_call));
-                    id
-                };
+                let id = self.session.lock().open_call(self.id.clone(), worker_call);
                 room.send(Payload::ToolCall(wire::ToolCall {
                     id: id.to_string(),
                     tool: if self.basic { tool.tool().to_owned() } else { tool.as_str().to_owned() },
@@ -229,11 +193,11 @@ impl EventSink for SessionSink {
                     *execution == self.id && *open == call
                 };
                 let id = {
-                    let mut state = self.shared.lock();
-                    if let Some(live) = state.executions.get(&self.id) {
+                    let mut open = self.session.lock();
+                    if let Some(live) = open.executions.get(&self.id) {
                         live.states.forget(call);
                     }
-                    state.calls.extract_if(given_up).next()
+                    open.calls.extract_if(given_up).next()
                 };
                 if let Some((id, _)) = id {
                     self.send_cancel(room, id, reason);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 use crate::support::{Seen, binary, tools, until, within};
 
 pub(crate) const SECRET: &str = "a secret that must not be in any log, 0123456789abcdef";
@@ -228,8 +228,10 @@ impl Canary {
 }
 
 /// Limits that make endless things short.
+/// Little CPU time, and so much of the rest that nothing else can end the code first.
 pub(crate) fn short(request: ExecuteRequest) -> ExecuteRequest {
-    request.limit(LimitName::CpuMs, 300).limit(LimitName::WallMs, 10_000).bindings(NONE)
+    let request = request.limit(LimitName::HeapBytes, 512 << 20).limit(LimitName::MemoryBytes, 1 << 30);
+    request.limit(LimitName::CpuMs, 300).limit(LimitName::WallMs, 50_000).bindings(NONE)
 }
 
 pub(crate) fn usual(request: ExecuteRequest) -> ExecuteRequest {

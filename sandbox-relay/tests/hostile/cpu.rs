@@ -2,13 +2,12 @@
 
 use host_client::ErrorCode;
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 
-/// The end of what only time can stop.
-const STOPPED: Expected = Expected::Error(&[ErrorCode::CpuLimit, ErrorCode::Timeout]);
-/// The end of what may also use up its memory before.
-const STOPPED_OR_FULL: Expected =
-    Expected::Error(&[ErrorCode::CpuLimit, ErrorCode::Timeout, ErrorCode::MemoryLimit, ErrorCode::EvalError]);
+/// CPU time is used up. The limits of the class leave room for nothing else to end the code first.
+const STOPPED: Expected = Expected::Error(&[ErrorCode::CpuLimit]);
+/// The code throws: V8 refuses at once.
+const THROWN: Expected = Expected::Error(&[ErrorCode::EvalError]);
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "a loop without a body", code: "for (;;);", expected: STOPPED },
@@ -63,12 +62,12 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "an async function that awaits itself anew",
         code: "const run = async () => { await null; return run() }; return await run()",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a finalizer and a rejection handler that reject again",
         code: "const again = () => Promise.reject(1).catch(again).finally(() => {}); await again()",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "an alternation that overlaps",
@@ -98,12 +97,12 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "a sort whose comparator never agrees and never ends",
         code: "return Array.from({ length: 1e6 }, (_, i) => i).sort(() => { for (let i = 0; i < 1e4; i++); return Math.random() - 0.5 })",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a comparator that sorts the array that is sorted",
         code: "const it = [3, 1, 2, 5, 4, 9, 8]; let n = 0; const by = () => { if (n++ < 1e9) it.toSorted(by); return 1 }; return it.sort(by)",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "the index of something in the longest array-like",
@@ -118,22 +117,22 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "a splice that moves what is not there",
         code: "return Array.prototype.splice.call({ length: 2 ** 53 - 1 }, 0, 1)",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a sort of a sparse array of the greatest length",
         code: "const it = []; it[2 ** 32 - 2] = 1; it[5] = 2; it.sort(); return it.length && Array.prototype.some.call({ length: 2 ** 53 - 1 }, () => true)",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "Array.from of a length without content",
         code: "return Array.from({ length: 2 ** 32 }).length",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "replaceAll of every empty place in a long text",
         code: "let text = 'x'.repeat(1e6); for (;;) text.replaceAll('', 'y')",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "the last index of a needle that nearly fits everywhere",
@@ -143,37 +142,37 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "normalizing text of marks that have to be ordered",
         code: r"const text = 'a' + '\u0315\u0300\u05ae\u0321'.repeat(2e5); for (;;) text.normalize('NFKD')",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a BigInt raised to a great power",
         code: "let it = 3n; for (;;) it = it ** 7n % (1n << 2_000_000n)",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a multiplication of long BigInts",
         code: "const it = (1n << 8_000_000n) - 1n; for (;;) it * it",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a BigInt written in decimal",
         code: "const it = (1n << 30_000_000n) - 1n; return it.toString().length",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "one object written very many times",
         code: "let it = ['x']; for (let i = 0; i < 60; i++) it = [it, it]; return it",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "JSON of one object in many places, thrown away",
         code: "let it = ['x']; for (let i = 0; i < 16; i++) it = [it, it]; for (;;) JSON.stringify(it)",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "JSON.parse with a reviver that grows what it walks",
         code: "return JSON.parse('[1,2]', function (key, value) { if (Array.isArray(this)) this[1] = [1, [2]]; return value })",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "a segmenter over endless text",
@@ -193,12 +192,12 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "a proxy whose handler is itself",
         code: "const it = new Proxy({}, {}); Object.setPrototypeOf(it, it); return it.x",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "an instanceof along endless prototypes",
         code: "const it = new Proxy(function () {}, { getPrototypeOf: () => it }); return it instanceof Array",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "an ownKeys trap that is asked for ever",
@@ -218,7 +217,7 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "getters that make more getters, wide and deep",
         code: "const make = (n) => n ? Object.fromEntries(Array.from('abcdefgh', (c) => [c, Object.defineProperty({}, 'x', { get: () => make(n - 1), enumerable: true })])) : 1; return make(40)",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a search for what JSON lacks, through slow getters",
@@ -239,7 +238,7 @@ for await (const n of all()) ; return 1",
         name: "a getter on a bad tool name that loops",
         code: "return await mcp.call({ get a() { for (;;); } })",
         // It is not asked.
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
     Attack {
         name: "Symbol.toPrimitive that never gives a primitive",
@@ -254,12 +253,12 @@ for await (const n of all()) ; return 1",
     Attack {
         name: "Promise.all of an endless iterable",
         code: "return await Promise.all({ [Symbol.iterator]: () => ({ next: () => ({ value: 1, done: false }) }) })",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a destructuring that rests on an endless iterable",
         code: "const [first, ...rest] = { [Symbol.iterator]: () => ({ next: () => ({ value: 1, done: false }) }) }; return first",
-        expected: STOPPED_OR_FULL,
+        expected: STOPPED,
     },
     Attack {
         name: "a collection that grows while it is walked",
@@ -285,6 +284,6 @@ export default 1",
     Attack {
         name: "a regular expression nested too deeply to be read",
         code: "return new RegExp('('.repeat(1e6) + ')'.repeat(1e6)).test('x')",
-        expected: Expected::Error(&[ErrorCode::EvalError]),
+        expected: THROWN,
     },
 ];

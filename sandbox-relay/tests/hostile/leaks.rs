@@ -4,7 +4,7 @@
 
 use host_client::ErrorCode;
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {

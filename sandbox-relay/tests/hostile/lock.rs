@@ -6,7 +6,7 @@ use std::process::Command;
 use host_client::{ExecuteRequest, LimitName, Tools};
 use serde_json::json;
 
-use crate::arena::{Arena, children};
+use crate::hostile::arena::{Arena, children};
 use crate::support::{binary, until, within};
 
 fn status(pid: u32, name: &str) -> String {
@@ -69,7 +69,7 @@ async fn nobody_of_the_same_user_reads_the_relays_memory_or_environment() {
         }
     };
     let mut command = Command::new(&program);
-    user(command.args(["serve", "--listen", "127.0.0.1:0"]).env("RELAY_JWT_SECRET", crate::arena::SECRET));
+    user(command.args(["serve", "--listen", "127.0.0.1:0"]).env("RELAY_JWT_SECRET", crate::hostile::arena::SECRET));
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let mut relay = command.spawn().unwrap();
     let mut line = String::new();

@@ -2,7 +2,7 @@
 
 use host_client::ErrorCode;
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 
 /// The end of what fills the heap or the process.
 const FULL: Expected = Expected::Error(&[ErrorCode::MemoryLimit]);

@@ -2,7 +2,7 @@
 
 use host_client::ErrorCode;
 
-use crate::attack::{Attack, Expected};
+use crate::hostile::attack::{Attack, Expected};
 
 /// The end of what prints too much.
 const TOO_MUCH: Expected = Expected::Error(&[ErrorCode::OutputLimit]);

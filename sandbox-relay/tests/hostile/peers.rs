@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::arena::Arena;
-use crate::rfc6455::{client_frame, close_code, next_frame, upgraded};
+use crate::hostile::arena::Arena;
+use crate::hostile::rfc6455::{client_frame, close_code, next_frame, upgraded};
 use crate::support::{until, within};
 
 /// Reads until the other side closes; gives how long that took.
@@ -195,7 +195,10 @@ async fn who_says_nothing_for_long_is_closed() {
     let execute = frame::encode(&Payload::Execute(execute).into());
     pinging.write_all(&client_frame(0x82, &execute)).await.unwrap();
     let (_, call) = next_frame(&mut pinging).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    // Two others come and are closed meanwhile, each after the time that would close this one.
+    for _ in 0..2 {
+        assert_eq!(close_code(&mut upgraded(&arena, "other").await).await, Some(1000));
+    }
     let Some(Payload::ToolCall(call)) = frame::decode(call.into()).unwrap().payload else { panic!("no call") };
     let result = wire::ToolResult { id: call.id, success: true, ..Default::default() };
     let result = frame::encode(&Payload::ToolResult(result).into());

@@ -1,14 +1,11 @@
 //! The relay's end against RFC 6455's own rules, byte by byte, and whatever their bytes are cut into.
 
-#[path = "../../../host-client/tests/suite/rfc6455/rules.rs"]
-mod rules;
-
+use relay_test_support::rfc6455::{self as rules, Expected, From, frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::arena::Arena;
+use crate::hostile::arena::Arena;
 use crate::support::within;
-use rules::{Expected, From, frame};
 
 /// A connection after the upgrade.
 pub(crate) async fn upgraded(arena: &Arena, subject: &str) -> TcpStream {

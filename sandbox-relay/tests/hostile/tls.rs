@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::arena::Arena;
-use crate::support::within;
+use crate::hostile::arena::Arena;
+use crate::support::{until, within};
 
 /// An authority of our own.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -99,7 +99,7 @@ async fn only_a_relay_of_a_trusted_authority_gets_the_token() {
 
     // A new certificate is shown to who comes next; who is there stays. One that fits no key changes nothing.
     std::fs::write(&certificate, "no certificate").unwrap();
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    until(|| arena.log().contains("the certificate has changed and cannot be used")).await;
     assert!(connect(&arena, Some(&ours)).await.is_ok(), "the old one stays");
     files.write(theirs.certificate("127.0.0.1"));
     within(async {

@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpListener;
 
-use crate::arena::Arena;
+use crate::hostile::arena::Arena;
+use crate::hostile::tls::Authority;
 use crate::support::{binary, within};
-use crate::tls::Authority;
 
 fn config(arena: &Arena, token: &str) -> ClientConfig {
     ClientConfig::new(format!("ws://{}/ws", arena.address), token)

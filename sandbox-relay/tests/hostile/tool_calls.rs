@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use host_client::{Effect, ExecuteRequest, LimitName, ToolSpec, Tools};
 use serde_json::json;
 
-use crate::arena::Arena;
+use crate::hostile::arena::Arena;
 use crate::support::{Seen, tools, within};
 
 /// Names that are data, whatever they would be elsewhere.

@@ -323,7 +323,7 @@ async fn tools_can_change_while_a_client_is_connected() {
     // The relay is told soon, not at once.
     within(async { while run(&failing("mcp.call('late.one')")).await != json!({"value": 1}) {} }).await;
     let hidden = ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() };
-    tools.amend(["late.*"], hidden);
+    tools.amend(["late.*"], hidden).unwrap();
     let failure = run(&failing("mcp.call('late.one')")).await;
     assert!(["UNKNOWN_SERVER", "UNKNOWN_TOOL"].contains(&failure["code"].as_str().unwrap()), "{failure}");
 }
@@ -484,7 +484,7 @@ async fn what_a_session_was_given_is_not_another_sessions_nor_another_tools() {
     }
     // The tool becomes another one under its name: it is asked about again.
     let change = ManifestChange { effect: Some(Effect::Privileged), ..ManifestChange::default() };
-    host.tools().amend(["bank.pay"], change);
+    host.tools().amend(["bank.pay"], change).unwrap();
     assert_eq!(pay(&one).await, json!(5));
     assert_eq!(asked.lock().unwrap().len(), 3);
 }

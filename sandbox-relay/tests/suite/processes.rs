@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use host_client::{ErrorCode, ExecuteRequest};
 use serde_json::json;
 
+use crate::suite::wire::Raw;
 use crate::support::{Fixture, assert_code, connect, tools, until, within};
-use crate::wire::Raw;
 
 /// The living or unreaped children of a process, by id.
 fn children(pid: u32) -> BTreeSet<u32> {

@@ -1,10 +1,10 @@
-//! Changes to a text that keep lines and columns: what is taken out becomes spaces.
+//! Changes a text and keeps its lines and columns: removed text becomes spaces.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// One change, of bytes `start..end`.
+/// One change of the bytes `start..end`.
 #[derive(Debug)]
 struct Edit {
     start: usize,
@@ -14,7 +14,7 @@ struct Edit {
 
 #[derive(Debug)]
 enum Change {
-    /// Spaces, which begin with `first` and end in `last`: both have no place of their own in the text.
+    /// Spaces that begin with `first` and end with `last`, each in place of as many characters.
     Blank { first: &'static str, last: &'static str },
     /// Another text, which may be longer.
     Text(String),
@@ -40,12 +40,12 @@ impl<'s> Edits<'s> {
         self.blank_between(start, end, "", "");
     }
 
-    /// Blank, but for `first`, which takes the place of as many characters at the beginning.
+    /// Blanks a range but for `first`, which replaces as many characters at its start.
     pub(super) fn blank_after(&mut self, first: &'static str, start: usize, end: usize) {
         self.blank_between(start, end, first, "");
     }
 
-    /// Blank, but for `last`, which takes the place of as many characters at the end.
+    /// Blanks a range but for `last`, which replaces as many characters at its end.
     pub(super) fn blank_before(&mut self, start: usize, end: usize, last: &'static str) {
         self.blank_between(start, end, "", last);
     }
@@ -60,7 +60,7 @@ impl<'s> Edits<'s> {
         self.list.push(Edit { start, end, change: Change::Text(text) });
     }
 
-    /// If the latest change ends here, it begins with a semicolon now.
+    /// Lets the latest change begin with a semicolon, if it ends here.
     pub(super) fn end_statement(&mut self, end: usize) {
         if let Some(Edit { end: at, change: Change::Blank { first, .. }, .. }) = self.list.last_mut()
             && *at == end
@@ -70,12 +70,12 @@ impl<'s> Edits<'s> {
         }
     }
 
-    /// Whether the latest change ends here.
+    /// Returns whether the latest change ends here.
     pub(super) fn ends_at(&self, end: usize) -> bool {
         self.list.last().is_some_and(|last| last.end == end)
     }
 
-    /// The text with all changes made.
+    /// Returns the text with all changes.
     pub(super) fn apply(mut self) -> Cow<'s, str> {
         if self.list.is_empty() {
             return Cow::Borrowed(self.text);
@@ -101,7 +101,7 @@ impl<'s> Edits<'s> {
     }
 }
 
-/// A text without so many characters at its ends.
+/// Removes a number of characters at both ends of a text.
 fn without_ends(text: &str, first: usize, last: usize) -> &str {
     let mut chars = text.chars();
     chars.by_ref().take(first).for_each(drop);
@@ -112,7 +112,7 @@ fn without_ends(text: &str, first: usize, last: usize) -> &str {
 /// Appends as many spaces as V8 counts columns in the text, with its line breaks.
 pub(crate) fn push_blank(to: &mut String, text: &str) {
     if text.is_ascii() {
-        // As is mostly the case: a line at a time.
+        // Mostly ASCII: a line at a time.
         let mut rest = text;
         while let Some(at) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) {
             push_spaces(to, at);
@@ -140,7 +140,7 @@ pub(super) fn is_line_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// Where the first token at or after `from` begins: past white space and comments.
+/// Returns the start of the first token at or after `from`, past white space and comments.
 pub(super) fn next_token(text: &str, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -161,7 +161,7 @@ pub(super) fn next_token(text: &str, from: usize) -> usize {
     }
 }
 
-/// The identifier that begins at `at`, or nothing.
+/// Returns the identifier that begins at `at`; empty: none does.
 pub(super) fn word_at(text: &str, at: usize) -> &str {
     let rest = text.get(at..).unwrap_or("");
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());

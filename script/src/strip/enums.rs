@@ -1,7 +1,7 @@
-//! Enums: each becomes an object, which stands before the program, and a short declaration in its own place.
+//! Makes objects of enums: the object stands before the program, and a short declaration in place of the enum.
 //!
-//! An object is longer than its enum. Where the enum stands there is only its name and that of the object, never longer
-//! than what was there, so that whatever follows keeps its line and column.
+//! An object is longer than its enum. In place of the enum stand only its name and that of the object, never longer
+//! than the enum was, so that the code behind it keeps its line and column.
 
 use std::collections::HashSet;
 
@@ -19,30 +19,30 @@ use crate::error::SyntaxError;
 use crate::json;
 use crate::parse::index;
 
-/// How long all declarations may be together: members may repeat one long text many times.
+/// Maximum length in bytes of all declarations: members may repeat one long text many times.
 const MAX_DECLARATION_BYTES: usize = 4 << 20;
 
 const LET: &str = "let ";
 
-/// The objects of a program's enums.
+/// Objects of a program's enums.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// On one line, for the beginning of the module.
+    /// Their declarations on one line, for the start of the module.
     pub(crate) declarations: String,
     names: HashSet<String>,
 }
 
 impl Objects {
-    /// Whether it is one of ours, which the author never wrote.
+    /// Returns whether a name is one of ours.
     pub(crate) fn is_name(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 }
 
-/// Notes the changes for all enums of a program that run, and gives their objects.
+/// Notes the changes for all enums of a program that run, and returns their objects.
 ///
 /// # Errors
-/// A member has no constant value, an enum is declared twice, or all together are too large.
+/// A [`SyntaxError`]: a member has no constant value, an enum is declared twice, or all together are too large.
 pub(super) fn compile(program: &Program<'_>, text: &str, edits: &mut Edits<'_>) -> Result<Objects, SyntaxError> {
     let semantic = SemanticBuilder::new().with_enum_eval(true).build(program).semantic;
     let scoping = semantic.scoping();
@@ -62,13 +62,13 @@ pub(super) fn compile(program: &Program<'_>, text: &str, edits: &mut Edits<'_>) 
     }
 }
 
-/// Names of one UTF-16 code unit that the program does not use.
+/// Returns names of one UTF-16 code unit that the program does not use.
 fn unused_names(scoping: &Scoping) -> impl Iterator<Item = char> {
     let unresolved = scoping.root_unresolved_references().keys().map(|name| name.as_str());
     let used = scoping.symbol_names().chain(unresolved);
     let used: HashSet<char> =
         used.filter_map(|name| name.chars().next().filter(|c| c.len_utf8() == name.len())).collect();
-    // All of the latter are letters.
+    // The second range is letters alone.
     let names = ['$', '_'].into_iter().chain('a'..='z').chain('A'..='Z').chain('\u{4E00}'..='\u{9FA5}');
     names.filter(move |name| !used.contains(name))
 }
@@ -80,7 +80,7 @@ struct Enums<'w, 's> {
     unused: &'w mut dyn Iterator<Item = char>,
     declared: HashSet<SymbolId>,
     objects: Objects,
-    /// The first thing that is refused, and where it stands.
+    /// First syntax that is refused, and its place.
     refused: Option<(Refusal, usize)>,
 }
 
@@ -124,10 +124,10 @@ impl Enums<'_, '_> {
         Ok(())
     }
 
-    /// Leaves `let Color=object;` in the place of an enum, which is never shorter, and its name where it was if there is
-    /// room. All of it is on the first line, which an enum of more lines has for itself from here on.
+    /// Writes `let Color=object;` in place of an enum, which is never shorter, with the name in its old place if there
+    /// is room. All of it is on the first line of the enum.
     ///
-    /// It is `let` because `const` would be too long for `enum A{}`. TypeScript declares a `var`.
+    /// `const` would be too long for `enum A{}`; TypeScript declares a `var`.
     fn leave(&mut self, it: &TSEnumDeclaration<'_>, object: char) {
         let width = |text: &str| text.encode_utf16().count();
         let (start, end) = (index(it.span.start), index(it.span.end));
@@ -146,7 +146,7 @@ impl Enums<'_, '_> {
         self.edits.replace(start, end, text);
     }
 
-    /// A member, and for a number its name under the number, as properties.
+    /// Writes the property of a member, and for a number also its name under the number.
     fn member(&self, member: &TSEnumMember<'_>, scope: Option<ScopeId>) -> Option<String> {
         let name = member.id.static_name();
         let symbol = self.scoping.get_binding(scope?, name.as_str().into())?;
@@ -164,7 +164,7 @@ impl Enums<'_, '_> {
     }
 }
 
-/// In brackets, so that a member named `__proto__` is one.
+/// Returns a key in brackets, so that `__proto__` is a key like any other.
 fn push_property(text: &mut String, key: &str, value: &str) {
     text.extend(["[", &quoted(key), "]: ", value]);
 }

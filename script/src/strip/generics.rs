@@ -1,4 +1,4 @@
-//! Calls with type arguments that JavaScript would read as comparisons: `new Set<string>(names)`.
+//! Recognizes calls with type arguments that JavaScript reads as comparisons: `new Set<string>(names)`.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use oxc_span::{GetSpan, Span};
 
 use crate::parse::{self, index};
 
-/// Whether code that parses as JavaScript calls `f<T>(x)`, written without spaces around the angle brackets, where the
-/// comparison would make no sense: `T` has a name that nothing declares, or none at all, or holds a `typeof` or an object.
+/// Returns whether code that parses as JavaScript means a call `f<T>(x)`: it has no spaces around the angle brackets,
+/// and the comparison makes no sense, because `T` is a name that nothing declares, no name, or holds a `typeof` or an
+/// object.
 ///
-/// As JavaScript it would compare `f` with something that is not there. With spaces, or with a variable `T`, it is
-/// taken at its word.
+/// With spaces, or with a variable `T`, it is a comparison.
 pub(super) fn has_generic_call(program: &Program<'_>) -> bool {
     let text = program.source_text;
     if !may_have_arguments(text.as_bytes()) {
@@ -33,7 +33,7 @@ pub(super) fn has_generic_call(program: &Program<'_>) -> bool {
     calls.arguments.iter().any(|arguments| arguments.is_only_type || !names.may_compare(arguments.span))
 }
 
-/// Whether there is `>(` or `` >` `` with something other than an arrow or a space before it.
+/// Returns whether there is `>(` or `` >` `` behind something other than an arrow or a space.
 fn may_have_arguments(text: &[u8]) -> bool {
     memchr_iter(b'>', text).any(|at| {
         let before = at.checked_sub(1).and_then(|before| text.get(before));
@@ -41,7 +41,7 @@ fn may_have_arguments(text: &[u8]) -> bool {
     })
 }
 
-/// What TypeScript reads: the type arguments of calls, with nothing before and after their brackets.
+/// Type arguments of calls, as TypeScript reads them, without spaces around their brackets.
 struct Calls<'s> {
     text: &'s str,
     arguments: Vec<Arguments>,
@@ -50,7 +50,7 @@ struct Calls<'s> {
 /// Type arguments of a call, with their brackets.
 struct Arguments {
     span: Span,
-    /// There is a `typeof` or an object in them, which nobody compares with `<`.
+    /// Whether they hold a `typeof` or an object, which nobody compares with `<`.
     is_only_type: bool,
 }
 
@@ -97,14 +97,14 @@ impl<'a> Visit<'a> for OnlyTypes {
     }
 }
 
-/// What JavaScript reads: the names of variables, and where they are used.
+/// Names of variables and their uses, as JavaScript reads them.
 struct Names<'a> {
     used: Vec<(u32, &'a str)>,
     declared: HashSet<&'a str>,
 }
 
 impl Names<'_> {
-    /// Whether the text here has variables, and all of them are there.
+    /// Returns whether the text in this place has variables and all of them are declared.
     fn may_compare(&self, span: Span) -> bool {
         let first = self.used.partition_point(|(at, _)| *at < span.start);
         let mut inside = self.used[first..].iter().take_while(|(at, _)| *at < span.end).peekable();

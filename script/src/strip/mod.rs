@@ -1,7 +1,7 @@
-//! TypeScript as JavaScript: all that is only type becomes blank, so that what is left keeps its lines and columns.
+//! Makes JavaScript of TypeScript: types become blanks, so that the rest keeps its lines and columns.
 //!
-//! Blank is not always enough, for JavaScript ends statements at line breaks where TypeScript saw a type. Each such
-//! place gets a semicolon or has a parenthesis moved, and its reason stands beside it.
+//! Blanks are not always enough: JavaScript may end a statement at a line break where TypeScript saw a type. Such a
+//! place gets a semicolon or a moved parenthesis, with the reason beside it in this code.
 
 mod edits;
 mod enums;
@@ -21,36 +21,37 @@ pub(crate) use self::enums::Objects;
 use crate::error::SyntaxError;
 use crate::parse::{self, ParseError, index};
 
-/// What stands before a text to make one expression of it.
+/// Text before a text that makes one expression of it.
 pub(crate) const EXPRESSION_LEAD: &str = "0,";
 
-/// A text without its types.
+/// Text without its types.
 #[derive(Debug)]
 pub(crate) struct Stripped {
     pub(crate) text: String,
-    /// What the text refers to in the place of its enums.
+    /// Objects that the text refers to in place of its enums.
     pub(crate) enums: Objects,
 }
 
-/// Why a text is no TypeScript that runs.
+/// Reports a text that is no TypeScript that runs.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// It does not parse.
+    /// The text does not parse.
     Parse(ParseError),
-    /// It needs more than taking types out.
+    /// The text has syntax that needs more than blanking types.
     Refused(SyntaxError),
 }
 
-/// The text without its types. Like JavaScript's, the parser's depth is bounded by what `scan` counts.
+/// Blanks the types of a text. As for JavaScript, `scan` bounds the depth of the parser.
 ///
 /// # Errors
-/// It is no TypeScript, or holds what has a meaning of its own in TypeScript alone.
+/// - [`Error::Parse`]: the text is no TypeScript
+/// - [`Error::Refused`]: it has syntax that needs more than blanking types
 pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<Stripped, Error> {
     let error = match parse::typescript(allocator, text) {
         Ok(program) => return strip_program(&program, text),
         Err(error) => error,
     };
-    // An object literal or a function without a name is no statement, but it is an expression.
+    // An object literal or a function without a name is no statement, but an expression.
     let led = allocator.alloc_str(&format!("{EXPRESSION_LEAD}{text}"));
     if let Ok(program) = parse::typescript(allocator, led) {
         let Stripped { text, enums } = strip_program(&program, led).map_err(|error| unled(error, text))?;
@@ -59,17 +60,15 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<Stripped, Error
     Err(Error::Parse(error))
 }
 
-/// What to say of a text that is no TypeScript because it holds JSX.
+/// Makes the error for a text that is no TypeScript because it holds JSX; `None`: it holds none.
 ///
-/// Between the elements of JSX a quote is a quote, and what follows it is no string but may be code. A look at the
-/// tokens of JavaScript thus says nothing about how deeply the text nests here: this is only for where the stack may
-/// overflow.
+/// Inside JSX elements a quote begins no string, so that `scan` does not bound the depth: call this only where the
+/// stack may overflow.
 pub(crate) fn jsx(allocator: &Allocator, text: &str) -> Option<SyntaxError> {
     parse::first_jsx(allocator, text).map(|at| refuse::JSX.at(text, at))
 }
 
-/// Whether there is anything in the tree that only TypeScript, or no engine, knows. The parser of JavaScript lets some
-/// of it pass.
+/// Returns whether the tree holds syntax that only TypeScript knows. The parser of JavaScript accepts some of it.
 pub(crate) fn is_typescript(program: &Program<'_>) -> bool {
     let mut types = Types::new(program.source_text);
     types.visit_program(program);
@@ -90,7 +89,7 @@ fn strip_program(program: &Program<'_>, text: &str) -> Result<Stripped, Error> {
     Ok(Stripped { text: types.edits.apply().into_owned(), enums })
 }
 
-/// An error in a text with the lead, in the text without it.
+/// Moves an error of a text with the lead to the text without it.
 fn unled(error: Error, text: &str) -> Error {
     match error {
         Error::Refused(error) if error.line == 1 => {
@@ -105,14 +104,14 @@ fn unled(error: Error, text: &str) -> Error {
     }
 }
 
-/// Walks the tree and notes what is only type. Inside a type it does not look.
+/// Walks the tree and notes the types. It does not walk into a type.
 struct Types<'s> {
     text: &'s str,
     edits: Edits<'s>,
-    /// The first thing that blanking cannot take out, and where it is.
+    /// First syntax that blanking cannot remove, and its place.
     refused: Option<(refuse::Refusal, usize)>,
     has_enums: bool,
-    /// Where the latest expression begins that, if it began with `{`, would be a block.
+    /// Start of the latest expression that would be a block if it began with `{`.
     block_position: Option<u32>,
 }
 
@@ -144,12 +143,12 @@ impl<'s> Types<'s> {
         next_token(self.text, index(offset))
     }
 
-    /// A whole statement, or member of a class. The semicolon ends what stands before it, as the statement did.
+    /// Blanks a whole statement or class member. The semicolon ends the code before it, as the statement did.
     fn vanish(&mut self, span: Span) {
         self.edits.blank_after(";", index(span.start), index(span.end));
     }
 
-    /// The mark (`?` or `!`) that follows a name, if it does.
+    /// Blanks the mark (`?` or `!`) behind a name, if there is one.
     fn blank_mark(&mut self, name_end: u32, mark: char) {
         let at = self.token_after(name_end);
         if self.text[at..].starts_with(mark) {
@@ -175,8 +174,8 @@ impl<'s> Types<'s> {
         }
     }
 
-    /// Ends a statement whose last part was a type, where the next line would continue it: after `a as T`, a line that
-    /// begins with `(` is a statement of its own, after `a` it is a call.
+    /// Ends a statement whose last part was a type, if the next line would continue it: behind `a as T` a line that
+    /// begins with `(` is a statement of its own, behind `a` it is a call.
     fn end_statement(&mut self, span: Span) {
         let end = index(span.end);
         let next = next_token(self.text, end);
@@ -185,13 +184,13 @@ impl<'s> Types<'s> {
         }
     }
 
-    /// Takes what follows an expression in `expression as T`.
+    /// Blanks the part behind the expression in `expression as T`.
     fn blank_suffix(&mut self, expression: &Expression<'_>, span: Span) {
         let start = self.token_after(expression.span().end);
         self.edits.blank(start, index(span.end));
     }
 
-    /// Takes the words before a member's name that only TypeScript knows, and gives whether there were any.
+    /// Blanks the words before a member's name that only TypeScript knows. Returns whether there were any.
     fn blank_modifiers(&mut self, start: u32, key_start: u32) {
         let mut at = index(start);
         while at < index(key_start) {
@@ -199,7 +198,7 @@ impl<'s> Types<'s> {
             let end = at + word.len();
             match word {
                 "public" | "private" | "protected" | "readonly" | "override" | "abstract" | "declare" => {
-                    // A member before that lacks its semicolon must not go on in `[name]` or `*name`.
+                    // A member before it without a semicolon must not continue with `[name]` or `*name`.
                     let first = if at == index(start) { ";" } else { "" };
                     self.edits.blank_after(first, at, end);
                 }
@@ -210,7 +209,7 @@ impl<'s> Types<'s> {
         }
     }
 
-    /// A field ends where its type ended: the next member might otherwise continue it, or be named by it (`get`).
+    /// Ends a field where its type ended: otherwise the next member could continue it, or be named by it (`get`).
     fn end_field(&mut self, span: Span) {
         let end = index(span.end);
         if self.edits.ends_at(end) {

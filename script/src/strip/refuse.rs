@@ -1,8 +1,8 @@
-//! What of TypeScript is more than types, and what to write instead.
+//! Refuses the syntax of TypeScript that is more than types, with advice on what to write instead.
 
 use crate::error::SyntaxError;
 
-/// Something that is not available.
+/// Makes the error for syntax that is not available.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Refusal {
     message: &'static str,

@@ -1,4 +1,4 @@
-//! Which statements are nothing but types, and leave nothing behind.
+//! Recognizes statements that are types alone and leave nothing behind.
 
 use oxc_ast::ast::*;
 
@@ -45,7 +45,7 @@ fn declaration_vanishes(declaration: &Declaration<'_>) -> bool {
         Declaration::TSTypeAliasDeclaration(_)
         | Declaration::TSInterfaceDeclaration(_)
         | Declaration::TSGlobalDeclaration(_) => true,
-        // Without a body it is a signature of the function that follows.
+        // A function without a body is an overload signature.
         Declaration::FunctionDeclaration(function) => function.declare || function.body.is_none(),
         Declaration::VariableDeclaration(variables) => variables.declare,
         Declaration::ClassDeclaration(class) => class.declare,

@@ -1,4 +1,4 @@
-//! Where in the syntax tree types stand.
+//! Finds the types in the syntax tree.
 
 use oxc_ast::ast::*;
 use oxc_ast_visit::{Visit, walk};
@@ -33,7 +33,7 @@ impl<'a> Visit<'a> for Types<'_> {
     }
 
     fn visit_export_default_declaration(&mut self, export: &ExportDefaultDeclaration<'a>) {
-        // A function there would be a declaration.
+        // A function in that place would be a declaration.
         self.block_position = Some(export.declaration.span().start);
         walk::walk_export_default_declaration(self, export);
     }
@@ -259,7 +259,7 @@ impl Types<'_> {
         self.blank_mark(end, mark);
     }
 
-    /// `<T>x`, with possibly another one inside.
+    /// Blanks the types of `<T>x`, which may nest.
     fn assertion(&mut self, it: &TSTypeAssertion<'_>) {
         let inner_start = it.expression.span().start;
         if self.spans_lines(it.span.start, inner_start) {

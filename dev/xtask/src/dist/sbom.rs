@@ -37,7 +37,7 @@ pub(super) fn write(release: &Path, sources: &Path, source: &Source) -> anyhow::
     check(list.env("SOURCE_DATE_EPOCH", source.seconds.to_string()))?;
     let native = Native::find()?;
     for program in PROGRAMS {
-        let written = sources.join(program.package).join(format!("{}_bin.cdx.json", program.name));
+        let written = sources.join(program.folder).join(format!("{}_bin.cdx.json", program.name));
         let text = fs::read_to_string(&written).with_context(|| format!("{TOOL} wrote no {}", written.display()))?;
         let mut list: Value = serde_json::from_str(&text)?;
         prune(&mut list, &linked(program)?)?;
@@ -70,7 +70,7 @@ fn tool() -> anyhow::Result<PathBuf> {
 /// member needs bring crates that are not in this one.
 fn linked(program: Program) -> anyhow::Result<BTreeSet<Crate>> {
     let mut tree = cargo();
-    tree.args(["tree", "--locked", "--package", program.package, "--target", TARGET, "--no-dedupe"]);
+    tree.args(["tree", "--locked", "--package", program.name, "--target", TARGET, "--no-dedupe"]);
     tree.args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"]);
     let crates = output(&mut tree)?;
     let crates = crates.lines().map(|line| {
@@ -82,7 +82,7 @@ fn linked(program: Program) -> anyhow::Result<BTreeSet<Crate>> {
     });
     let mut crates: BTreeSet<_> = crates.collect::<Result<_, _>>()?;
     // The program itself is what the list is about.
-    crates.retain(|(name, _)| name != program.package);
+    crates.retain(|(name, _)| name != program.name);
     Ok(crates)
 }
 
@@ -129,7 +129,7 @@ fn describe(list: &mut Value, sum: &str, source: &Source) {
 /// The tool names the workspace's own packages by the folder that it ran in.
 fn without_folder(text: &str, list: &Value, program: Program) -> anyhow::Result<String> {
     let own = key(list["metadata"]["component"]["bom-ref"].clone());
-    let folder = own.split_once(&format!("/{}#", program.package)).map(|(folder, _)| folder);
+    let folder = own.split_once(&format!("/{}#", program.folder)).map(|(folder, _)| folder);
     let folder = folder.filter(|folder| folder.starts_with("path+file://"));
     let folder = folder.with_context(|| format!("{TOOL} calls {} {own:?}", program.name))?;
     Ok(text.replace(folder, "path+file://"))
@@ -143,7 +143,7 @@ mod tests {
     fn list() -> Value {
         json!({
             "metadata": {
-                "component": {"bom-ref": "path+file:///tmp/x/host-client#0.1.0", "name": "relay-host"},
+                "component": {"bom-ref": "path+file:///tmp/x/host-client/relay-host#0.1.0", "name": "relay-host"},
                 "properties": [],
             },
             "components": [
@@ -152,7 +152,7 @@ mod tests {
                 {"bom-ref": "registry#a@2.0.0", "name": "a", "version": "2.0.0"},
             ],
             "dependencies": [
-                {"ref": "path+file:///tmp/x/host-client#0.1.0", "dependsOn": ["registry#a@1.0.0", "registry#a@2.0.0"]},
+                {"ref": "path+file:///tmp/x/host-client/relay-host#0.1.0", "dependsOn": ["registry#a@1.0.0", "registry#a@2.0.0"]},
                 {"ref": "registry#a@1.0.0"},
                 {"ref": "registry#a@2.0.0"},
             ],
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(
             list["dependencies"],
             json!([
-                {"ref": "path+file:///tmp/x/host-client#0.1.0", "dependsOn": ["registry#a@1.0.0"]},
+                {"ref": "path+file:///tmp/x/host-client/relay-host#0.1.0", "dependsOn": ["registry#a@1.0.0"]},
                 {"ref": "registry#a@1.0.0"},
             ])
         );
@@ -188,7 +188,7 @@ mod tests {
     fn the_folder_is_not_told() {
         let program = crate::static_build::HOST;
         let text = without_folder(&list().to_string(), &list(), program).unwrap();
-        assert!(text.contains(r#""bom-ref":"path+file:///host-client#0.1.0""#), "{text}");
+        assert!(text.contains(r#""bom-ref":"path+file:///host-client/relay-host#0.1.0""#), "{text}");
         assert!(text.contains(r#""bom-ref":"path+file:///proto#relay-proto@0.1.0""#), "{text}");
         assert!(!text.contains("/tmp"), "{text}");
     }

@@ -9,6 +9,7 @@ use super::archive::{Files, TARGET, last_line};
 use super::{configuration, sha256, shown};
 use crate::crates;
 use crate::run::{self, cargo, target_folder};
+use crate::selection::{self, V8_CHECK};
 
 /// How long the program may run; it takes a hundredth of a second.
 const SECONDS: &str = "60";
@@ -35,11 +36,15 @@ pub(crate) fn link_and_run(files: &Files, version: &str, profile: Profile) -> an
     let log = target_folder()?.join("v8-check.log");
     let log_file = std::fs::File::create(&log)?;
     let mut build = cargo();
-    build.args(["build", "--locked", "--package", "v8-check"]).stdout(log_file.try_clone()?).stderr(log_file);
+    build.args(["build", "--locked", "--bin", V8_CHECK]).stdout(log_file.try_clone()?).stderr(log_file);
+    // With the packages that are built next, so that the crate v8 is compiled once for all of them.
     let (mut build, folder) = match profile {
-        Profile::Debug => (build, "debug"),
+        Profile::Debug => {
+            build.arg("--workspace");
+            (build, "debug")
+        }
         Profile::Release => {
-            build.arg("--release");
+            build.arg("--release").args(selection::with(&selection::DEMO, &[V8_CHECK]));
             (build, "release")
         }
     };
@@ -52,7 +57,7 @@ pub(crate) fn link_and_run(files: &Files, version: &str, profile: Profile) -> an
         bail!("the program that checks V8 does not build; {} says why", shown(&log));
     }
     let expected = format!("{} {ANSWER}", v8_version(&crates::source("v8", version)?)?);
-    judge(&target_folder()?.join(folder).join("v8-check"), &expected)
+    judge(&target_folder()?.join(folder).join(V8_CHECK), &expected)
 }
 
 /// Whether the program says what is expected.
@@ -80,8 +85,9 @@ pub(crate) fn v8_version(source: &Path) -> anyhow::Result<String> {
 }
 
 /// Makes cargo link another archive than before, which it would not notice by itself where only the bytes have changed.
+/// The same after the target folder was moved: the crate `v8` tells the linker the absolute path of its copy there.
 pub(crate) fn use_archive(archive: &Path) -> anyhow::Result<()> {
-    let sum = sha256(archive)?;
+    let sum = format!("{}\n{}\n", sha256(archive)?, target_folder()?.display());
     let record = record()?;
     if std::fs::read_to_string(&record).is_ok_and(|used| used == sum) {
         return Ok(());

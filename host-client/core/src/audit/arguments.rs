@@ -1,4 +1,4 @@
-//! What of a call's arguments is recorded: redacted, and shortened where they are large.
+//! The arguments of a call as they are recorded: redacted, and shortened if they are large.
 
 use std::borrow::Cow;
 use std::io::{self, BufWriter};
@@ -7,37 +7,63 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Hash, HashWriter};
-use super::record::Arguments;
 use super::redactions::Redactions;
 use crate::text::shortened;
 
-/// Arguments over this size are shortened to about as much, in bytes of JSON.
-const WHOLE_BYTES: usize = 64 << 10;
-/// Arguments over this size are left out where something has to be redacted in them: looking for it takes too long.
-const REDACTABLE_BYTES: usize = 1 << 20;
-/// What a decision says of the arguments.
+/// The most bytes of JSON that arguments are recorded in whole, 64 KiB. Larger ones are shortened to about this size.
+const MAX_WHOLE_BYTES: usize = 64 << 10;
+/// The most bytes of JSON that are searched for redactions, 1 MiB: a search in more takes too long. If redactions apply
+/// to larger arguments, the arguments are left out.
+const MAX_REDACTABLE_BYTES: usize = 1 << 20;
+
+/// The arguments of a call, as they are given to the audit.
+#[derive(Debug, Clone, Copy)]
+pub enum Arguments<'a> {
+    /// Arguments that were parsed as JSON. They are redacted before they are written, and shortened over 64 KiB.
+    Value {
+        /// The value.
+        value: &'a Value,
+        /// The length of its JSON as it was received, in bytes.
+        bytes: usize,
+    },
+    /// Arguments that are not valid JSON, or that were not parsed. They cannot be redacted: only their length is
+    /// recorded.
+    Unread {
+        /// Their length in bytes.
+        bytes: usize,
+    },
+}
+
+/// The members of a `decision` record that describe the call's arguments.
 #[derive(Serialize)]
 pub(super) struct RecordedArguments<'a> {
     arguments_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<Cow<'a, Value>>,
-    /// Of the JSON as it would have stood here, where it does not stand here whole.
+    /// The SHA-256 of the redacted arguments' JSON, if `arguments` holds a shortened form of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_sha256: Option<Hash>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arguments_note: Option<Note>,
 }
 
-/// Why the arguments do not stand there whole.
+/// The reason why a record does not contain the arguments in whole.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Note {
+    /// They are over [`MAX_WHOLE_BYTES`].
     Shortened,
+    /// They are not valid JSON, or were not parsed.
     Unread,
+    /// They are over [`MAX_REDACTABLE_BYTES`], and redactions apply to them.
     TooLargeToRedact,
 }
 
 impl<'a> RecordedArguments<'a> {
+    /// Redacts and shortens the arguments of a call of `tool`.
+    ///
+    /// # Errors
+    /// The arguments cannot be written as JSON.
     pub(super) fn new(tool: &str, arguments: Arguments<'a>, redactions: &Redactions) -> io::Result<Self> {
         let without = |arguments_bytes, note| Self {
             arguments_bytes,
@@ -49,24 +75,25 @@ impl<'a> RecordedArguments<'a> {
             Arguments::Value { value, bytes } => (value, bytes),
             Arguments::Unread { bytes } => return Ok(without(bytes, Note::Unread)),
         };
-        if bytes > REDACTABLE_BYTES && redactions.apply_to(tool) {
+        if bytes > MAX_REDACTABLE_BYTES && redactions.apply_to(tool) {
             return Ok(without(bytes, Note::TooLargeToRedact));
         }
         let redacted = redactions.redact(tool, value);
-        if bytes <= WHOLE_BYTES {
+        if bytes <= MAX_WHOLE_BYTES {
             let arguments = Some(redacted);
             return Ok(Self { arguments_bytes: bytes, arguments, arguments_sha256: None, arguments_note: None });
         }
         Ok(Self {
             arguments_bytes: bytes,
-            arguments_sha256: Some(hash(&redacted)?),
-            arguments: Some(Cow::Owned(shortened(&redacted, WHOLE_BYTES))),
+            arguments_sha256: Some(json_hash(&redacted)?),
+            arguments: Some(Cow::Owned(shortened(&redacted, MAX_WHOLE_BYTES))),
             arguments_note: Some(Note::Shortened),
         })
     }
 }
 
-fn hash(value: &Value) -> io::Result<Hash> {
+/// Returns the SHA-256 of a value's JSON, without holding the JSON in memory.
+fn json_hash(value: &Value) -> io::Result<Hash> {
     let mut writer = BufWriter::new(HashWriter::default());
     serde_json::to_writer(&mut writer, value)?;
     Ok(writer.into_inner().map_err(io::IntoInnerError::into_error)?.finish())
@@ -106,7 +133,7 @@ mod tests {
         let deep = json!(vec![(0..100).fold(json!(1), |inner, _| json!([inner, "abcdefgh"])); 1_000]);
         for value in [nested, wide.into(), bushy, deep, json!("x".repeat(1 << 20)), json!(vec![json!({}); 100_000])] {
             let size = recorded(&value).to_string().len();
-            assert!(size < 2 * WHOLE_BYTES, "{size}");
+            assert!(size < 2 * MAX_WHOLE_BYTES, "{size}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The chain: a line holds the hash of the line before it, and ends with the hash of its own bytes.
+//! The hash chain: each line contains the hash of the previous line, and ends with the hash of its own bytes.
 
 use std::fmt;
 use std::io;
@@ -7,22 +7,23 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-/// What stands before a line's own hash.
+/// The bytes between a line's content and its own hash.
 const BEFORE_HASH: &[u8] = b",\"hash\":\"";
-/// What stands after it.
+/// The bytes after a line's own hash, without the newline.
 const AFTER_HASH: &[u8] = b"\"}";
 
-/// A SHA-256, in text 64 lowercase hexadecimal digits. That of 32 zero bytes stands before the first record.
+/// A SHA-256. Its text form is 64 lowercase hexadecimal digits. The default value is 32 zero bytes, which the first
+/// record of a log has as its `prev`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Hash([u8; 32]);
 
-/// The text is no SHA-256.
+/// The error of parsing a text that is not 64 lowercase hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a hash has 64 lowercase hexadecimal digits")]
 pub struct InvalidHash;
 
-/// What the next record is chained to: the number and the hash of the last one.
+/// The number and the hash of the last record, which the next one is chained to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Link {
     pub(super) seq: u64,
@@ -30,7 +31,7 @@ pub(super) struct Link {
 }
 
 impl Hash {
-    /// The hash of some bytes, such as a script.
+    /// Returns the SHA-256 of `bytes`, such as those of a script.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -95,11 +96,12 @@ impl Serialize for Hash {
     }
 }
 
-/// Hashes what is written to it.
+/// A writer that hashes the bytes written to it, and keeps none.
 #[derive(Default)]
 pub(super) struct HashWriter(Sha256);
 
 impl HashWriter {
+    /// Returns the hash of all bytes that were written.
     pub(super) fn finish(self) -> Hash {
         Hash(self.0.finalize().into())
     }
@@ -116,8 +118,8 @@ impl io::Write for HashWriter {
     }
 }
 
-/// Ends a line: takes a JSON object, hashes it up to its closing brace, and adds the hash as its last member, a brace
-/// and a newline.
+/// Completes a line that is a JSON object: hashes it up to its closing brace, adds the hash as the last member, and a
+/// newline. Returns the hash.
 pub(super) fn seal(line: &mut Vec<u8>) -> Hash {
     line.pop();
     let hash = Hash::of(line);
@@ -128,7 +130,8 @@ pub(super) fn seal(line: &mut Vec<u8>) -> Hash {
     hash
 }
 
-/// The hash that a line (without its newline) ends with, if it is that of its bytes.
+/// Returns the hash that a line (without its newline) ends with; `None`: there is none, or it is not the hash of the
+/// line.
 pub(super) fn unseal(line: &[u8]) -> Option<Hash> {
     let (line, hex) = line.strip_suffix(AFTER_HASH)?.split_last_chunk::<64>()?;
     let hash = Hash::from_hex(hex)?;

@@ -1,4 +1,5 @@
-//! The files of a log: `audit.jsonl`, which is written, and the full ones, `audit.jsonl.000001` and so on.
+//! The files of a log, and reading them: `audit.jsonl`, which is written, and full ones, `audit.jsonl.000001` and so
+//! on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -12,27 +13,31 @@ use super::AuditError;
 use super::chain::{Hash, Link, unseal};
 use super::record::{MAX_TEXT_BYTES, Torn};
 
-/// No record is longer: 4 MiB of code have at most six times as many bytes in JSON.
+/// The most bytes of a record, 32 MiB: 4 MiB of code become at most six times as many bytes in JSON.
 const MAX_LINE_BYTES: u64 = 32 << 20;
-/// How much of a torn record is kept as text, in bytes.
-const TORN_TEXT_BYTES: usize = 4 << 10;
-/// How every record starts.
+/// The most bytes of a torn record that are recorded as text.
+const MAX_TORN_TEXT_BYTES: usize = 4 << 10;
+/// The first bytes of every record.
 const RECORD_START: &[u8] = b"{\"seq\":";
 
-/// The files of a log, the oldest first: for a path that full files belong to, those and itself, else it alone.
+/// Returns the files of the log at `path`, the oldest first: its full files, and `path` itself. `path` is left out if
+/// it does not exist but full files do.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// [`AuditError::Read`]: the folder of `path` cannot be read.
 pub fn series(path: &Path) -> Result<Vec<PathBuf>, AuditError> {
     let mut files: Vec<PathBuf> = full_files(path)?.into_iter().map(|(_, file)| file).collect();
-    // A crash in the middle of a rotation leaves only full files.
+    // A crash between the two steps of a rotation leaves only full files.
     if files.is_empty() || path.exists() {
         files.push(path.to_owned());
     }
     Ok(files)
 }
 
-/// The full files of a log with their numbers, the oldest first.
+/// Returns the full files of the log at `path` with their numbers, the oldest first.
+///
+/// # Errors
+/// [`AuditError::Read`]: the folder of `path` cannot be read.
 pub(super) fn full_files(path: &Path) -> Result<Vec<(u64, PathBuf)>, AuditError> {
     let failed = |error| AuditError::Read { path: path.to_owned(), error };
     let mut files = Vec::new();
@@ -46,29 +51,30 @@ pub(super) fn full_files(path: &Path) -> Result<Vec<(u64, PathBuf)>, AuditError>
     Ok(files)
 }
 
-/// The name of a full file.
+/// Returns the path of the full file with this number.
 pub(super) fn full_file(path: &Path, number: u64) -> PathBuf {
     with_suffix(path, &format!(".{number:06}"))
 }
 
-/// The path with something at its end.
+/// Returns the path with `suffix` appended to its last component.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// The folder that a file is in.
+/// Returns the folder of a file; `.` if the path has none.
 pub(super) fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Returns the number of the full file `name` of the log `base`; `None`: it is another file.
 fn file_number(base: &OsStr, name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?.strip_prefix(base.to_str()?)?.strip_prefix('.')?;
     (digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
 }
 
-/// What of a record is looked at when it is read back.
+/// The members of a record that are read back.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
     pub(super) seq: u64,
@@ -89,19 +95,21 @@ pub(super) struct Entry {
     pub(super) duration_us: Option<u64>,
 }
 
-/// A torn record that an `opened` record tells of.
+/// The member `torn` of an `opened` record, whose content is not needed.
 #[derive(Debug, Deserialize)]
 pub(super) struct TornEntry {}
 
-/// The record in a line, with its hash, if it is one and no byte of it has changed.
-pub(super) fn entry(line: &[u8]) -> Option<(Entry, Hash)> {
+/// Parses a line. Returns the record and its hash; `None`: the line is not a record, or its hash is not that of its
+/// bytes.
+pub(super) fn parse_entry(line: &[u8]) -> Option<(Entry, Hash)> {
     let hash = unseal(line)?;
     let entry: Entry = serde_json::from_slice(line).ok()?;
     entry.is_bounded().then_some((entry, hash))
 }
 
 impl Entry {
-    /// Whether its texts are as short as those that are written: they are kept while others are read.
+    /// Returns `true` if no text is longer than those that are written. The texts of many records are held in memory at
+    /// once, so that forged long ones must not be accepted.
     fn is_bounded(&self) -> bool {
         let Self { time, kind, reason, subject, session, execution, .. } = self;
         let Self { tool, decision, verdict, outcome, approver, .. } = self;
@@ -110,27 +118,29 @@ impl Entry {
     }
 }
 
-/// The lines of a file, one at a time, in memory that does not grow with the file.
+/// A reader of a file's lines, which holds one line in memory.
 pub(super) struct Lines {
     reader: BufReader<File>,
     line: Vec<u8>,
 }
 
-/// One line.
+/// One line of a file.
 pub(super) enum Line<'a> {
     /// A line, without its newline.
     Whole(&'a [u8]),
-    /// The end of the file, where a newline is missing.
+    /// The last line of the file, which has no newline.
     Torn(&'a [u8]),
-    /// More than a record can have.
+    /// A line over [`MAX_LINE_BYTES`], which was skipped.
     TooLong,
 }
 
 impl Lines {
+    /// Opens a file for reading.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { reader: BufReader::with_capacity(64 << 10, File::open(path)?), line: Vec::new() })
     }
 
+    /// Reads the next line; `None`: the file is at its end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let read = self.reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;
@@ -146,22 +156,23 @@ impl Lines {
     }
 }
 
-/// How a file ends.
+/// The end of a file.
 #[derive(Default)]
 pub(super) struct Tail {
-    /// Its last record.
+    /// The last complete record; `None`: there is none.
     pub(super) link: Option<Link>,
-    /// Where that ends.
+    /// The offset at which the last complete record ends, in bytes.
     pub(super) end: u64,
-    /// What stands behind it.
+    /// The incomplete record after it; `None`: there is none.
     pub(super) torn: Option<Torn>,
 }
 
 impl Tail {
-    /// Reads the end of a file.
+    /// Reads the end of a file. `path` is the name for errors.
     ///
     /// # Errors
-    /// It cannot be read, or does not end with a record and perhaps a piece of one: then it is not touched.
+    /// - [`AuditError::Read`]: the file cannot be read.
+    /// - [`AuditError::NotALog`]: it does not end with a record, or with a record and the beginning of another one.
     pub(super) fn read(file: &File, path: &Path) -> Result<Self, AuditError> {
         let failed = |error| AuditError::Read { path: path.to_owned(), error };
         let not_a_log = || AuditError::NotALog { path: path.to_owned() };
@@ -172,7 +183,7 @@ impl Tail {
         let end = line_start(file, metadata.len()).map_err(failed)?.ok_or_else(not_a_log)?;
         let torn = read_range(file, end, metadata.len()).map_err(failed)?;
         let link = match end.checked_sub(1) {
-            // Something else without a newline must not be taken for a first record that was torn.
+            // Without any newline, the file is a torn first record or no log at all.
             None if !torn.iter().zip(RECORD_START).all(|(found, expected)| found == expected) => {
                 return Err(not_a_log());
             }
@@ -180,20 +191,21 @@ impl Tail {
             Some(newline) => {
                 let start = line_start(file, newline).map_err(failed)?.ok_or_else(not_a_log)?;
                 let line = read_range(file, start, newline).map_err(failed)?;
-                let (entry, hash) = entry(&line).ok_or_else(not_a_log)?;
+                let (entry, hash) = parse_entry(&line).ok_or_else(not_a_log)?;
                 Some(Link { seq: entry.seq, hash })
             }
         };
         let torn = (!torn.is_empty()).then(|| Torn {
             bytes: metadata.len() - end,
             sha256: Hash::of(&torn),
-            text: String::from_utf8_lossy(&torn[..torn.len().min(TORN_TEXT_BYTES)]).into_owned(),
+            text: String::from_utf8_lossy(&torn[..torn.len().min(MAX_TORN_TEXT_BYTES)]).into_owned(),
         });
         Ok(Self { link, end, torn })
     }
 }
 
-/// Where the line starts that `end` lies in or behind, unless it is longer than any record.
+/// Returns the offset of the first byte after the last newline before `end`, 0 if there is no newline; `None`: the line
+/// is longer than [`MAX_LINE_BYTES`].
 fn line_start(file: &File, end: u64) -> io::Result<Option<u64>> {
     const BLOCK: u64 = 64 << 10;
     let mut block_end = end;
@@ -208,6 +220,7 @@ fn line_start(file: &File, end: u64) -> io::Result<Option<u64>> {
     Ok((block_end == 0).then_some(0))
 }
 
+/// Reads the bytes from `start` to `end`.
 fn read_range(file: &File, start: u64, end: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(end - start).map_err(io::Error::other)?];
     file.read_exact_at(&mut bytes, start)?;

@@ -1,4 +1,4 @@
-//! What stands for redactions without the feature `redact`: a log that asks for any is refused.
+//! The replacement of `redactions` without the feature `redact`: a log that is configured with redactions is refused.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,14 @@ use serde_json::Value;
 use super::AuditError;
 use super::redact::Redaction;
 
-/// No redactions.
+/// The redactions of a log: always none.
 pub(super) struct Redactions;
 
 impl Redactions {
+    /// Accepts a configuration without redactions.
+    ///
     /// # Errors
-    /// [`AuditError::Redaction`]: something is to be redacted, which this build cannot do.
+    /// [`AuditError::Redaction`]: there is a redaction, which this build does not support.
     pub(super) fn parse(redactions: &[Redaction]) -> Result<Self, AuditError> {
         match redactions.first() {
             None => Ok(Self),
@@ -23,10 +25,12 @@ impl Redactions {
         }
     }
 
+    /// Returns `false`: no redaction applies to any tool.
     pub(super) fn apply_to(&self, _tool: &str) -> bool {
         false
     }
 
+    /// Returns the arguments unchanged.
     pub(super) fn redact<'a>(&self, _tool: &str, arguments: &'a Value) -> Cow<'a, Value> {
         Cow::Borrowed(arguments)
     }

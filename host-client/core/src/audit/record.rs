@@ -1,123 +1,107 @@
-//! The records, as the pipeline gives them and as they are written.
+//! The records of the audit log: the form in which the pipeline gives them, and the form in which they are written.
 
 use std::time::{Duration, SystemTime};
 
 use relay_proto::{CallId, Code, ExecutionId, LimitOverrides, TraceContext};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
-use super::arguments::RecordedArguments;
+use super::arguments::{Arguments, RecordedArguments};
 use super::chain::Hash;
 use crate::outcome::Usage;
 use crate::tool::Effect;
 
-/// The longest text of a record that is neither code nor arguments, in bytes; what is longer is cut.
+/// The most bytes of a text in a record, 1 KiB: longer texts are cut and end with `…`. Code, arguments and torn records
+/// have their own limits.
 pub(super) const MAX_TEXT_BYTES: usize = 1 << 10;
 
-/// Whose execution a record belongs to. It stands in each, so that each can be read alone.
+/// The execution that a record belongs to. Every record contains it, so that each can be read alone.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Origin<'a> {
-    /// The subject of the token: who acts.
+    /// The subject of the token that the session was opened with: the user or service that acts.
     #[serde(serialize_with = "text")]
     pub subject: &'a str,
-    /// The session with the relay.
+    /// The id of the session with the relay.
     #[serde(serialize_with = "text")]
     pub session: &'a str,
-    /// The execution.
+    /// The id of the execution.
     #[serde(serialize_with = "execution_id")]
     pub execution: &'a ExecutionId,
-    /// The SHA-256 of its code.
+    /// The SHA-256 of the execution's code.
     pub code_sha256: Hash,
 }
 
-/// Code is about to be sent to the relay.
+/// The start of an execution: its code is about to be sent to the relay.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecutionStart<'a> {
-    /// Whose it is.
+    /// The execution.
     pub origin: Origin<'a>,
-    /// The name of the application.
+    /// The name and version of the client library, such as `host-client/0.1.0`.
     pub client: &'a str,
-    /// The source.
+    /// The source code.
     pub code: &'a str,
-    /// The limits that it asks for.
+    /// The limits that the request asks for.
     pub limits: &'a LimitOverrides,
-    /// The trace that it belongs to.
+    /// The trace that the execution belongs to; `None`: no trace.
     pub trace: Option<TraceContext>,
 }
 
-/// An execution has ended.
+/// The end of an execution.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ExecutionEnd<'a> {
-    /// Whose it is.
+    /// The execution.
     #[serde(flatten)]
     pub origin: Origin<'a>,
-    /// Its error code; nothing where it succeeded.
+    /// The execution's error code; `None`: it succeeded.
     #[serde(rename = "outcome", serialize_with = "outcome")]
     pub error: Option<&'a Code>,
-    /// From the start to the end, as the host saw it.
+    /// The time from the start to the end, as measured by the host.
     #[serde(rename = "duration_us", serialize_with = "micros")]
     pub duration: Duration,
-    /// Bytes of the returned value's JSON.
+    /// The length of the returned value's JSON, in bytes.
     pub result_bytes: usize,
-    /// What the relay says was used.
+    /// The usage that the relay reported.
     #[serde(serialize_with = "usage")]
     pub usage: Usage,
 }
 
-/// What the policy says to a call. It opens the call: one [`CallCompletion`] has to follow, whatever comes of it.
+/// The policy's decision on a call. It begins the call in the log: one [`CallCompletion`] must follow, also if the call
+/// is denied or fails.
 #[derive(Debug, Clone, Copy)]
 pub struct CallDecision<'a> {
-    /// Whose it is.
+    /// The execution whose code calls.
     pub origin: Origin<'a>,
     /// The call's id.
     pub call: CallId,
-    /// The tool's full name, as it was called.
+    /// The tool's full name as the code wrote it; there may be no such tool.
     pub tool: &'a str,
-    /// What calling it does, if somebody said.
+    /// The tool's declared effect; `None`: undeclared, or there is no such tool.
     pub effect: Option<Effect>,
-    /// What it is called with. Redacted before anything is written.
+    /// The arguments of the call. They are redacted before anything is written.
     pub arguments: Arguments<'a>,
-    /// The verdict.
+    /// The decision.
     pub decision: Decision,
-    /// The rule that it comes from, as it stands in the policy.
+    /// The rule that decided, as the policy writes it.
     pub rule: &'a str,
-    /// Why, where the rule alone does not say. It is not redacted: it must not quote arguments.
+    /// An explanation beyond the rule; `None`: the rule says enough. It is not redacted: it must not quote arguments.
     pub reason: Option<&'a str>,
 }
 
-/// What a tool is called with.
-#[derive(Debug, Clone, Copy)]
-pub enum Arguments<'a> {
-    /// JSON that was read.
-    Value {
-        /// The value.
-        value: &'a Value,
-        /// How many bytes it came in.
-        bytes: usize,
-    },
-    /// Bytes that are no JSON, or that nobody read. They are not recorded: they could not be redacted.
-    Unread {
-        /// How many.
-        bytes: usize,
-    },
-}
-
-/// A policy's verdict.
+/// A policy's decision on a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     /// The tool may run.
     Allow,
-    /// It may not.
+    /// The tool must not run.
     Deny,
-    /// A person decides.
+    /// A person decides: a [`CallApproval`] follows.
     Ask,
 }
 
-/// What a person says to a call, or that nobody did.
+/// The verdict on a call that needed an approval.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CallApproval<'a> {
-    /// Whose it is.
+    /// The execution whose code calls.
     #[serde(flatten)]
     pub origin: Origin<'a>,
     /// The call's id.
@@ -126,64 +110,66 @@ pub struct CallApproval<'a> {
     /// The tool's full name.
     #[serde(serialize_with = "text")]
     pub tool: &'a str,
-    /// What was said.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Who said it, if anybody did.
+    /// The name of the approver that was asked; `None`: nobody was asked for this call.
     #[serde(serialize_with = "optional_text", skip_serializing_if = "Option::is_none")]
     pub approver: Option<&'a str>,
-    /// How long it took.
+    /// The time that the call waited for the verdict.
     #[serde(rename = "waited_us", serialize_with = "micros")]
     pub waited: Duration,
 }
 
-/// A person's verdict, or the lack of one.
+/// A person's verdict on a call, or the reason why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// This call may run.
+    /// Allowed: this call.
     Once,
-    /// Calls of this tool may, in this execution.
+    /// Allowed: all calls of this tool in this execution.
     Execution,
-    /// Calls of this tool may, in this session.
+    /// Allowed: all calls of this tool in this session.
     Session,
-    /// It may not.
+    /// Denied by the person.
     Denied,
-    /// Nobody answered in time.
+    /// Denied, because nobody answered in time.
     TimedOut,
-    /// Nobody could be asked.
+    /// Denied, because nobody could be asked: there is no approver, it failed, or three calls of the execution were
+    /// denied before.
     Failed,
 }
 
-/// A call is over, whether or not its tool ran.
+/// The end of a call, also if its tool did not run.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CallCompletion<'a> {
-    /// Whose it is.
+    /// The execution whose code called.
     #[serde(flatten)]
     pub origin: Origin<'a>,
     /// The call's id.
     #[serde(serialize_with = "call_id")]
     pub call: CallId,
-    /// The tool's full name, as it was called.
+    /// The tool's full name as the code wrote it.
     #[serde(serialize_with = "text")]
     pub tool: &'a str,
-    /// Its error code; nothing where the tool gave a result.
+    /// The call's error code; `None`: the tool returned a result.
     #[serde(rename = "outcome", serialize_with = "outcome")]
     pub error: Option<&'a Code>,
-    /// From the call's arrival to its answer.
+    /// The time from the call's arrival to its answer.
     #[serde(rename = "duration_us", serialize_with = "micros")]
     pub duration: Duration,
-    /// Bytes of the arguments' JSON.
+    /// The length of the arguments' JSON, in bytes.
     pub arguments_bytes: usize,
-    /// Bytes of the result's JSON.
+    /// The length of the result's JSON, in bytes; 0 after an error.
     pub result_bytes: usize,
 }
 
-/// Something that is written as one line.
+/// A record that is written as one line.
 pub(super) trait Record: Serialize {
+    /// The member `kind` of the line.
     const KIND: &'static str;
 }
 
-/// One line, up to its hash.
+/// One line of the log without its hash.
 #[derive(Serialize)]
 pub(super) struct Line<'a, R> {
     pub(super) seq: u64,
@@ -195,7 +181,7 @@ pub(super) struct Line<'a, R> {
     pub(super) prev: Hash,
 }
 
-/// The first record of every file and of every process.
+/// The record `opened`: the first of every file, and the first that a process writes.
 #[derive(Serialize)]
 pub(super) struct Opened {
     pub(super) reason: Reason,
@@ -206,24 +192,28 @@ pub(super) struct Opened {
     pub(super) torn: Option<Torn>,
 }
 
-/// Why a file was opened.
+/// The reason why an `opened` record was written.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reason {
+    /// A process opened the log.
     Start,
+    /// The file before was full.
     Rotation,
 }
 
-/// The piece of a record that a crash left at the end of the file, where this record stands now.
+/// An incomplete record that a crash left at the end of the file. It was cut off, and this record written in its place.
 #[derive(Serialize)]
 pub(super) struct Torn {
+    /// Its length in bytes.
     pub(super) bytes: u64,
+    /// The SHA-256 of its bytes.
     pub(super) sha256: Hash,
-    /// Its first part; the whole of it but for a large record.
+    /// Its first 4 KiB as text.
     pub(super) text: String,
 }
 
-/// A start as it is written: with the code or without it.
+/// An [`ExecutionStart`] as it is written.
 #[derive(Serialize)]
 pub(super) struct StartRecord<'a> {
     #[serde(flatten)]
@@ -235,11 +225,12 @@ pub(super) struct StartRecord<'a> {
     #[serde(serialize_with = "trace", skip_serializing_if = "Option::is_none")]
     pub(super) trace: Option<TraceContext>,
     pub(super) code_bytes: usize,
+    /// The code; `None`: it is too large, or only its hash is to be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<&'a str>,
 }
 
-/// A decision as it is written: with what of the arguments may be.
+/// A [`CallDecision`] as it is written: its arguments are redacted and bounded.
 #[derive(Serialize)]
 pub(super) struct DecisionRecord<'a> {
     #[serde(flatten)]
@@ -283,12 +274,14 @@ impl Record for CallCompletion<'_> {
 }
 
 impl Opened {
+    /// Creates the record of this process on this machine.
     pub(super) fn new(reason: Reason, torn: Option<Torn>) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Self { reason, host, process: std::process::id(), version: env!("CARGO_PKG_VERSION"), torn }
     }
 }
 
+/// Writes a text of at most [`MAX_TEXT_BYTES`], and cuts a longer one.
 fn text<S: Serializer>(text: &&str, serializer: S) -> Result<S::Ok, S::Error> {
     if text.len() <= MAX_TEXT_BYTES {
         return serializer.serialize_str(text);
@@ -308,6 +301,7 @@ fn call_id<S: Serializer>(id: &CallId, serializer: S) -> Result<S::Ok, S::Error>
     serializer.serialize_u64(id.0)
 }
 
+/// Writes an error code, or `ok` for `None`.
 fn outcome<S: Serializer>(error: &Option<&Code>, serializer: S) -> Result<S::Ok, S::Error> {
     text(&error.map_or("ok", Code::as_str), serializer)
 }
@@ -321,7 +315,7 @@ fn limits<S: Serializer>(limits: &&LimitOverrides, serializer: S) -> Result<S::O
 }
 
 fn rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    // A clock that stands before 1970 could not be formatted.
+    // `humantime` cannot format times before 1970.
     serializer.collect_str(&humantime::format_rfc3339_micros((*time).max(SystemTime::UNIX_EPOCH)))
 }
 

@@ -1,4 +1,4 @@
-//! Redactions by JSONPath.
+//! Redaction by JSONPath, with the feature `redact`.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,14 @@ use serde_json_path::{JsonPath, NormalizedPath};
 use super::AuditError;
 use super::redact::{REDACTED, Redaction};
 
-/// The redactions of a log, parsed.
+/// The parsed redactions of a log: patterns of tools, and what is redacted in their arguments.
 pub(super) struct Redactions(Vec<(ToolPatterns, JsonPath)>);
 
 impl Redactions {
+    /// Parses the redactions of a configuration.
+    ///
+    /// # Errors
+    /// [`AuditError::Redaction`]: a redaction names no tools, or its JSONPath is invalid.
     pub(super) fn parse(redactions: &[Redaction]) -> Result<Self, AuditError> {
         let parse = |redaction: &Redaction| {
             let refuse = |reason: String| AuditError::Redaction { path: redaction.path.clone(), reason };
@@ -20,34 +24,36 @@ impl Redactions {
                 return Err(refuse("it names no tools; * is all of them".into()));
             }
             let path = JsonPath::parse(&redaction.path).map_err(|error| refuse(error.to_string()))?;
-            Ok((ToolPatterns::new(Some(redaction.tools.clone())), path))
+            let tools = ToolPatterns::checked(&redaction.tools).map_err(|error| refuse(error.to_string()))?;
+            Ok((tools, path))
         };
         redactions.iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Tells whether something is redacted in the arguments of a tool. A name that is no tool's may be any tool's: then
-    /// everything is.
+    /// Returns `true` if a redaction applies to calls of `tool`. All redactions apply to an invalid name, for it may be
+    /// a misspelt one of any tool.
     pub(super) fn apply_to(&self, tool: &str) -> bool {
-        !self.of(tool).is_empty()
+        !self.paths_for(tool).is_empty()
     }
 
-    /// Returns the arguments of a tool without what is redacted in them.
+    /// Returns the arguments of a call of `tool` with the redacted parts replaced by [`REDACTED`].
     pub(super) fn redact<'a>(&self, tool: &str, arguments: &'a Value) -> Cow<'a, Value> {
-        redact(arguments, &self.of(tool))
+        redact(arguments, &self.paths_for(tool))
     }
 
-    /// Returns the paths that hold for a tool.
-    fn of(&self, tool: &str) -> Vec<&JsonPath> {
+    /// Returns the JSONPaths of the redactions that apply to `tool`.
+    fn paths_for(&self, tool: &str) -> Vec<&JsonPath> {
         if self.0.is_empty() {
             return Vec::new();
         }
         let name = ToolName::try_from(tool.to_owned()).ok();
-        let fits = |patterns: &ToolPatterns| name.as_ref().is_none_or(|name| patterns.allow(name));
-        self.0.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, path)| path).collect()
+        let applies = |patterns: &ToolPatterns| name.as_ref().is_none_or(|name| patterns.allow(name));
+        self.0.iter().filter(|(patterns, _)| applies(patterns)).map(|(_, path)| path).collect()
     }
 }
 
-/// Returns the value without what the paths select in it. All of them look at the value as it came.
+/// Returns the value with everything that a path selects replaced by [`REDACTED`]. Each path is evaluated on the
+/// unchanged value.
 fn redact<'a>(value: &'a Value, paths: &[&JsonPath]) -> Cow<'a, Value> {
     let found: Vec<NormalizedPath<'a>> =
         paths.iter().flat_map(|path| path.query_located(value).all()).map(|node| node.to_location()).collect();
@@ -56,15 +62,16 @@ fn redact<'a>(value: &'a Value, paths: &[&JsonPath]) -> Cow<'a, Value> {
     }
     let mut redacted = value.clone();
     for location in &found {
-        // Nothing is there any more where something around it was redacted before.
-        if let Some(place) = at(&mut redacted, location) {
-            *place = REDACTED.into();
+        // `None`: another path redacted a value that contained this one.
+        if let Some(selected) = value_at(&mut redacted, location) {
+            *selected = REDACTED.into();
         }
     }
     Cow::Owned(redacted)
 }
 
-fn at<'a>(value: &'a mut Value, location: &NormalizedPath<'_>) -> Option<&'a mut Value> {
+/// Returns the part of a value at `location`; `None`: there is no such part.
+fn value_at<'a>(value: &'a mut Value, location: &NormalizedPath<'_>) -> Option<&'a mut Value> {
     location.iter().try_fold(value, |value, element| match (element.as_name(), element.as_index()) {
         (Some(name), _) => value.get_mut(name),
         (_, Some(index)) => value.get_mut(index),
@@ -124,7 +131,7 @@ mod tests {
         for (tool, fits) in
             [("bank.pay", true), ("mail.send", true), ("mail.read", false), ("bankpay", true), ("", true)]
         {
-            assert_eq!(!redactions.of(tool).is_empty(), fits, "{tool:?}");
+            assert_eq!(redactions.apply_to(tool), fits, "{tool:?}");
         }
         for wrong in [redaction(&[], "$.x"), redaction(&["*"], "x"), redaction(&["*"], "$["), redaction(&["*"], "")] {
             let error = Redactions::parse(std::slice::from_ref(&wrong)).err().unwrap().to_string();

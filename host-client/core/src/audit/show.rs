@@ -1,4 +1,4 @@
-//! A log for people: one line for each record, of those that somebody wants to see.
+//! Records of a log for people: one line for each record that a filter selects.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,52 +6,53 @@ use std::path::PathBuf;
 use relay_proto::{ToolName, ToolPatterns};
 
 use super::AuditError;
-use super::files::{Entry, Line, Lines, entry};
+use super::files::{Entry, Line, Lines, parse_entry};
 use crate::text::visible;
 
-/// Which records are shown; what is absent does not matter.
+/// A selection of records. A record is selected if it matches all fields that are not `None`; the default selects all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only this execution's.
+    /// The id of the execution.
     pub execution: Option<String>,
-    /// Only those of this subject's executions.
+    /// The subject of the session's token.
     pub subject: Option<String>,
-    /// Only those of this kind, such as `decision`.
+    /// The kind of record, such as `decision`.
     pub kind: Option<String>,
-    /// Only those about these tools.
+    /// Patterns of the tool's full name. Records that name no tool do not match.
     pub tools: Option<ToolPatterns>,
 }
 
 impl Filter {
-    fn fits(&self, entry: &Entry) -> bool {
+    /// Returns `true` if the filter selects the record.
+    fn selects(&self, entry: &Entry) -> bool {
         let is =
             |wanted: &Option<String>, found: Option<&str>| wanted.as_ref().is_none_or(|it| Some(it.as_str()) == found);
-        let tools_fit = |patterns: &ToolPatterns| {
+        let names_tool = |patterns: &ToolPatterns| {
             let name = entry.tool.clone().and_then(|tool| ToolName::try_from(tool).ok());
             name.is_some_and(|name| patterns.allow(&name))
         };
         is(&self.execution, entry.execution.as_deref())
             && is(&self.subject, entry.subject.as_deref())
             && is(&self.kind, Some(&entry.kind))
-            && self.tools.as_ref().is_none_or(tools_fit)
+            && self.tools.as_ref().is_none_or(names_tool)
     }
 }
 
-/// Something in a log that is to be shown. Its `Display` is one line that a terminal can take.
+/// A line of a log. Its `Display` is one line without control characters, safe to print on a terminal.
 #[derive(Debug)]
 pub enum Shown {
     /// A record.
     Record(Box<ShownRecord>),
-    /// A line that is none; [`super::verify()`] says more.
+    /// A line that is not a record, or was changed; [`super::verify()`] tells more.
     Unreadable {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// The line in it, from 1.
+        /// The line's number in the file, from 1.
         line: u64,
     },
 }
 
-/// A record that is to be shown.
+/// A record of a log.
 #[derive(Debug)]
 pub struct ShownRecord {
     entry: Entry,
@@ -59,7 +60,7 @@ pub struct ShownRecord {
 }
 
 impl ShownRecord {
-    /// The record as it stands in the file.
+    /// Returns the record's JSON as it stands in the file, without the newline.
     pub fn json(&self) -> &str {
         &self.json
     }
@@ -91,14 +92,16 @@ impl fmt::Display for ShownRecord {
     }
 }
 
-/// The records of a log's files (see [`super::series`]) that fit, in order.
+/// Returns the records of a log's files (see [`super::series`]) that the filter selects, in the order of the files.
 pub fn records(files: Vec<PathBuf>, filter: Filter) -> Records {
     Records { files: files.into_iter(), open: None, filter }
 }
 
-/// The records of a log, one at a time.
+/// An iterator over the selected records of a log, which holds one record in memory. It yields unreadable lines, too,
+/// and [`AuditError::Read`] for a file that cannot be read.
 pub struct Records {
     files: std::vec::IntoIter<PathBuf>,
+    /// The file that is being read: its path, its lines, and the number of lines read so far.
     open: Option<(PathBuf, Lines, u64)>,
     filter: Filter,
 }
@@ -124,7 +127,7 @@ impl Iterator for Records {
             let (path, lines, number) = self.open.as_mut()?;
             *number += 1;
             let found = match lines.next() {
-                Ok(Some(Line::Whole(line))) => entry(line).map(|(entry, _)| (entry, line)),
+                Ok(Some(Line::Whole(line))) => parse_entry(line).map(|(entry, _)| (entry, line)),
                 Ok(Some(Line::Torn(_) | Line::TooLong)) => None,
                 Ok(None) => {
                     self.open = None;
@@ -137,7 +140,7 @@ impl Iterator for Records {
                 }
             };
             match found {
-                Some((entry, line)) if self.filter.fits(&entry) => {
+                Some((entry, line)) if self.filter.selects(&entry) => {
                     let json = String::from_utf8_lossy(line).into_owned();
                     return Some(Ok(Shown::Record(Box::new(ShownRecord { entry, json }))));
                 }

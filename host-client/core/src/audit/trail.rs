@@ -1,4 +1,4 @@
-//! The records of one execution, as the pipeline writes them: each call that is begun has its end, whatever happens.
+//! The records of one execution. The end of an execution is recorded even if its `Trail` is dropped early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use super::{
 use crate::outcome::Usage;
 use crate::tool::Effect;
 
-/// One execution's part of the log. Where it is dropped before it was ended, its end says that nobody knows it.
+/// The writer of one execution's records. If it is dropped before [`Trail::end`], it records the end with the code
+/// `SESSION_LOST`.
 pub(crate) struct Trail {
     audit: Audit,
     subject: String,
@@ -24,8 +25,10 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
+    /// Records the start of an execution with `start`.
+    ///
     /// # Errors
-    /// The start could not be recorded: the code must not run.
+    /// [`AuditError::Write`]: the start could not be recorded, and the code must not run.
     pub(crate) fn begin(
         audit: Audit,
         subject: &str,
@@ -41,7 +44,7 @@ impl Trail {
             execution: execution.clone(),
             code_sha256: Hash::of(code.as_bytes()),
             began: Instant::now(),
-            // Without a start there is no end.
+            // If the start cannot be recorded, dropping this must not record an end.
             is_ended: AtomicBool::new(true),
         };
         start(&trail.audit, trail.origin())?;
@@ -58,10 +61,10 @@ impl Trail {
         }
     }
 
-    /// Records what the policy says to a call. What is given back has to be finished.
+    /// Records the policy's decision on a call. The returned trail must be passed to [`Trail::completion`].
     ///
     /// # Errors
-    /// It could not be recorded: the tool must not run.
+    /// [`AuditError::Write`]: the decision could not be recorded, and the tool must not run.
     pub(crate) fn decision(
         &self,
         call: CallId,
@@ -78,10 +81,10 @@ impl Trail {
         Ok(CallTrail { call, tool: tool.to_owned(), arguments_bytes, began: Instant::now() })
     }
 
-    /// Records what a person said to a call.
+    /// Records the verdict of an approval.
     ///
     /// # Errors
-    /// It could not be recorded: what was said must not hold.
+    /// [`AuditError::Write`]: the verdict could not be recorded, and must not take effect.
     pub(crate) fn approval(
         &self,
         call: &CallTrail,
@@ -93,9 +96,9 @@ impl Trail {
         self.audit.approval(&CallApproval { origin, call: call.call, tool, verdict, approver, waited })
     }
 
-    /// Records how a call ended.
+    /// Records the end of a call; `error` is `None` if the tool returned a result.
     pub(crate) fn completion(&self, call: &CallTrail, error: Option<&Code>, result_bytes: usize) {
-        report(self.audit.completion(&CallCompletion {
+        log_failure(self.audit.completion(&CallCompletion {
             origin: self.origin(),
             call: call.call,
             tool: &call.tool,
@@ -106,13 +109,13 @@ impl Trail {
         }));
     }
 
-    /// Records how the execution ended, once.
+    /// Records the end of the execution; `error` is `None` if it succeeded. Later calls do nothing.
     pub(crate) fn end(&self, error: Option<&Code>, result_bytes: usize, usage: Usage) {
         if self.is_ended.swap(true, Ordering::Relaxed) {
             return;
         }
         let end = ExecutionEnd { origin: self.origin(), error, duration: self.began.elapsed(), result_bytes, usage };
-        report(self.audit.end(&end));
+        log_failure(self.audit.end(&end));
     }
 }
 
@@ -122,7 +125,7 @@ impl Drop for Trail {
     }
 }
 
-/// One call that is in the log, and not finished there.
+/// A call whose decision is recorded and whose end is not.
 pub(crate) struct CallTrail {
     call: CallId,
     tool: String,
@@ -130,8 +133,8 @@ pub(crate) struct CallTrail {
     began: Instant,
 }
 
-/// What has happened has happened; that its record is missing shows when the log is verified.
-fn report(recorded: Result<(), AuditError>) {
+/// Logs that an end could not be recorded. The call or execution has happened already: `verify` lists it as unfinished.
+fn log_failure(recorded: Result<(), AuditError>) {
     if let Err(error) = recorded {
         tracing::error!(%error, "an end could not be recorded");
     }

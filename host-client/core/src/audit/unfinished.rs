@@ -1,29 +1,31 @@
-//! Which executions and calls of a log were begun and never ended.
+//! Search for executions and calls of a log that have a beginning and no end.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use super::files::Entry;
 
-/// How many may be open at once before the log is no longer looked at for it.
+/// The most executions and calls that are followed at once, 65,536. Those that begin while so many are open are not
+/// followed, and an end without a beginning is no longer reported.
 const MAX_OPEN: usize = 1 << 16;
-/// How many that never ended are named.
-const MAX_NAMED: usize = 1_000;
+/// The most unfinished executions and calls that are listed; further ones are only counted.
+const MAX_LISTED: usize = 1_000;
 
-/// An execution or a call that has a beginning and no end: it still runs, or a crash ended it.
+/// An execution or a call that has a beginning and no end: it still runs, a crash ended it, or its end was not
+/// recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// The number of the record that it begins with.
     pub seq: u64,
-    /// When that was written, in RFC 3339.
+    /// The time of that record, in RFC 3339.
     pub time: String,
-    /// The session.
+    /// The id of the session.
     pub session: String,
-    /// The execution.
+    /// The id of the execution.
     pub execution: String,
-    /// The call and its tool; nothing for an execution.
+    /// The id of the call and the tool's full name; `None`: the execution itself is unfinished.
     pub call: Option<(u64, String)>,
-    /// Whether it can have done something: the code was sent, or the tool was allowed to run.
+    /// `true` if it may have had effects: the code may have been sent, or the tool was allowed to run.
     pub may_have_run: bool,
 }
 
@@ -39,30 +41,32 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// A session, an execution in it, and a call of that.
+/// The ids of a session, of an execution in it, and of a call; `None`: the execution itself.
 type Key = (String, String, Option<u64>);
 
-/// Follows a log from record to record.
+/// A set of the executions and calls that are open, updated with each record of a log.
 #[derive(Default)]
 pub(super) struct Tracker {
     open: HashMap<Key, Unfinished>,
-    named: Vec<Unfinished>,
+    /// The first [`MAX_LISTED`] that were found to be unfinished.
+    listed: Vec<Unfinished>,
+    /// The number of all that were found to be unfinished.
     count: u64,
-    /// Since the start of a process, every record was seen: what ends must have begun.
+    /// `true` if every record since the start of a process was read: then an end without a beginning is a problem.
     is_complete: bool,
 }
 
 impl Tracker {
-    /// Takes the next record. Says no when it is the end of something that has no beginning.
+    /// Updates the set with the next record. Returns `false` if the record ends something that has no beginning.
     pub(super) fn follow(&mut self, entry: &Entry) -> bool {
         let key = || -> Key {
             (entry.session.clone().unwrap_or_default(), entry.execution.clone().unwrap_or_default(), entry.call)
         };
         match entry.kind.as_str() {
             "opened" if entry.reason.as_deref() == Some("start") => {
-                // What another process began, nobody ends any more.
+                // Only the process that began them could have ended them, and it has closed the log.
                 let open = std::mem::take(&mut self.open);
-                open.into_values().for_each(|unfinished| self.name(unfinished));
+                open.into_values().for_each(|unfinished| self.list(unfinished));
                 self.is_complete = true;
             }
             "execution" | "decision" => self.begin(key(), entry),
@@ -77,22 +81,23 @@ impl Tracker {
         true
     }
 
-    /// Records are missing: among them may be beginnings.
-    pub(super) fn miss(&mut self) {
+    /// Notes that records are missing, so that an end without a beginning is not a problem.
+    pub(super) fn mark_incomplete(&mut self) {
         self.is_complete = false;
     }
 
-    /// What never ended, the first of them named in order, and how many there are.
+    /// Returns at most [`MAX_LISTED`] unfinished executions and calls in the order of their records, and their number.
     pub(super) fn finish(mut self) -> (Vec<Unfinished>, u64) {
         let open = std::mem::take(&mut self.open);
-        open.into_values().for_each(|unfinished| self.name(unfinished));
-        self.named.sort_unstable_by_key(|unfinished| unfinished.seq);
-        (self.named, self.count)
+        open.into_values().for_each(|unfinished| self.list(unfinished));
+        self.listed.sort_unstable_by_key(|unfinished| unfinished.seq);
+        (self.listed, self.count)
     }
 
+    /// Adds the execution or call that a record begins.
     fn begin(&mut self, key: Key, entry: &Entry) {
         if self.open.len() >= MAX_OPEN {
-            return self.miss();
+            return self.mark_incomplete();
         }
         let unfinished = Unfinished {
             seq: entry.seq,
@@ -103,14 +108,15 @@ impl Tracker {
             may_have_run: entry.decision.as_deref().is_none_or(|decision| decision == "allow"),
         };
         if let Some(before) = self.open.insert(key, unfinished) {
-            self.name(before);
+            self.list(before);
         }
     }
 
-    fn name(&mut self, unfinished: Unfinished) {
+    /// Counts an unfinished execution or call, and lists it if there is room.
+    fn list(&mut self, unfinished: Unfinished) {
         self.count += 1;
-        if self.named.len() < MAX_NAMED {
-            self.named.push(unfinished);
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(unfinished);
         }
     }
 }

@@ -1,119 +1,121 @@
-//! Whether a log is as it was written: nothing changed, removed, added or moved.
+//! Verification of a log: finds records that were changed, removed, added or moved since they were written.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::AuditError;
 use super::chain::{Hash, Link};
-use super::files::{Entry, Line, Lines, entry};
+use super::files::{Entry, Line, Lines, parse_entry};
 use super::unfinished::Tracker;
 
 pub use super::unfinished::Unfinished;
 
-/// How many problems are named.
-const MAX_NAMED: usize = 1_000;
+/// The most problems that are listed; further ones are only counted.
+const MAX_LISTED: usize = 1_000;
 
-/// What was found in a log.
+/// The result of verifying a log.
 #[derive(Debug, Clone, Default)]
 pub struct Verified {
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// How many executions were begun.
+    /// The number of executions that began.
     pub executions: u64,
-    /// How many calls were decided on.
+    /// The number of calls that were decided on.
     pub calls: u64,
-    /// How often a crash left a piece of a record, which the next start cut off and told of.
+    /// The number of incomplete records that crashes left, and that the next start cut off and recorded.
     pub torn: u64,
-    /// The first record.
+    /// The first record; `None`: there are no records.
     pub first: Option<Seen>,
-    /// The last record. Its hash stands for the whole log: kept elsewhere, it shows later whether the end was cut off.
+    /// The last record; `None`: there are no records. Its hash identifies the whole log: stored elsewhere, it proves
+    /// later that the end was not cut off.
     pub last: Option<Seen>,
-    /// What was begun and never ended; the first thousand of [`Verified::unfinished_count`].
+    /// The executions and calls that have a beginning and no end, at most 1,000 of [`Verified::unfinished_count`].
     pub unfinished: Vec<Unfinished>,
-    /// How many there are of them.
+    /// The number of executions and calls that have a beginning and no end.
     pub unfinished_count: u64,
-    /// What is wrong; the first thousand of [`Verified::problem_count`].
+    /// The first 1,000 of [`Verified::problem_count`] problems.
     pub problems: Vec<Problem>,
-    /// How many problems there are.
+    /// The number of problems.
     pub problem_count: u64,
-    /// Whether the log has the record that was asked for; nothing when none was.
+    /// `Some(true)` if the log contains the record whose hash was given to [`verify`], `Some(false)` if it does not;
+    /// `None`: no hash was given.
     pub has_kept: Option<bool>,
 }
 
-/// A record, as proof of what was before it.
+/// A record's number, time and hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its number.
+    /// The record's number.
     pub seq: u64,
-    /// When it was written, in RFC 3339.
+    /// The time at which it was written, in RFC 3339.
     pub time: String,
-    /// Its hash.
+    /// The record's hash, which depends on all records before it.
     pub hash: Hash,
 }
 
-/// Something that is not as it was written.
+/// A place in a log that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}, line {line}: {kind}", file.display())]
 pub struct Problem {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// The line in it, from 1.
+    /// The line's number in the file, from 1.
     pub line: u64,
-    /// What is wrong there.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 
-/// What is wrong at a place in a log.
+/// The kind of a problem in a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemKind {
-    /// The line is no record, or one whose bytes have changed.
+    /// The line is not a record, or its bytes do not match its hash.
     #[error("this line was changed, or was never a record")]
     Changed,
-    /// The last line has no end.
+    /// The last line of the file has no newline.
     #[error("this line stops after {bytes} bytes: a crash, and the log was not opened since, or the end was cut")]
     CutShort {
-        /// How much there is of it.
+        /// The length of the line that there is, in bytes.
         bytes: usize,
     },
     /// Records are missing before this one.
     #[error("the records {from} to {to} are missing before this one")]
     Missing {
-        /// The first of them.
+        /// The number of the first missing record.
         from: u64,
-        /// The last of them.
+        /// The number of the last missing record.
         to: u64,
     },
-    /// The record belongs before this place: it was moved, copied or put in.
+    /// The record's number is too small for its place: it was moved, copied or inserted.
     #[error("the record {seq} stands where {expected} belongs: it was moved, copied or put in")]
     OutOfPlace {
-        /// Its number.
+        /// The record's number.
         seq: u64,
-        /// The number that belongs here.
+        /// The number that was expected here.
         expected: u64,
     },
-    /// The record's number fits, but it was written after another line than the one before it.
+    /// The record's number is right, but its `prev` is not the hash of the previous record.
     #[error("the record {seq} follows another record than the one that it was written after")]
     Unchained {
-        /// Its number.
+        /// The record's number.
         seq: u64,
     },
-    /// The file does not begin as every file does.
+    /// The first line of the file is not an `opened` record.
     #[error("the beginning of the file is missing")]
     NoBeginning,
-    /// There is no record in the file.
+    /// The file has no lines.
     #[error("the file has no records")]
     Empty,
-    /// An end without its beginning.
+    /// The record ends an execution or a call that has no beginning.
     #[error("the record {seq} ends something that was never begun")]
     NotBegun {
-        /// Its number.
+        /// The record's number.
         seq: u64,
     },
 }
 
 impl Verified {
-    /// Whether every record is as it was written and where it was written, and the kept one among them. What was never
-    /// finished is no matter of this.
+    /// Returns `true` if there are no problems and the log contains the record whose hash was given to [`verify`], if
+    /// any. Unfinished executions and calls do not matter here.
     pub fn is_whole(&self) -> bool {
         self.problem_count == 0 && self.has_kept != Some(false)
     }
@@ -129,8 +131,8 @@ impl fmt::Display for Verified {
         if self.torn > 0 {
             writeln!(f, "{} times a crash left a piece of a record, which the next start told of", self.torn)?;
         }
-        list(f, "never finished", &self.unfinished, self.unfinished_count)?;
-        list(f, "problems", &self.problems, self.problem_count)?;
+        write_list(f, "never finished", &self.unfinished, self.unfinished_count)?;
+        write_list(f, "problems", &self.problems, self.problem_count)?;
         match self.has_kept {
             Some(true) => writeln!(f, "the kept record is in it")?,
             Some(false) => writeln!(f, "the kept record is NOT in it: the log was cut or written anew")?,
@@ -140,48 +142,71 @@ impl fmt::Display for Verified {
     }
 }
 
-fn list(f: &mut fmt::Formatter<'_>, title: &str, items: &[impl fmt::Display], count: u64) -> fmt::Result {
+/// Writes the items of which there are `count`, one on each line.
+fn write_list(f: &mut fmt::Formatter<'_>, title: &str, items: &[impl fmt::Display], count: u64) -> fmt::Result {
     if count > 0 {
         writeln!(f, "{count} {title}:")?;
     }
     items.iter().try_for_each(|item| writeln!(f, "  {item}"))?;
-    let named = u64::try_from(items.len()).unwrap_or(u64::MAX);
-    if count > named { writeln!(f, "  and {} more", count - named) } else { Ok(()) }
+    let listed = u64::try_from(items.len()).unwrap_or(u64::MAX);
+    if count > listed { writeln!(f, "  and {} more", count - listed) } else { Ok(()) }
 }
 
-/// Reads the files of a log in order (see [`super::series`]) and looks whether it is whole. `kept` is a hash that was
-/// kept elsewhere: a record that has to be there.
+/// Verifies a log: reads its files, the oldest first (see [`super::series`]), and checks each record and its place.
+/// `kept` is the hash of a record that the log must contain, stored elsewhere before; `None` if there is none.
+///
+/// ```
+/// use host_client_core::audit::{Audit, AuditConfig, series, verify};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("audit.jsonl");
+/// let (_, kept) = Audit::open(AuditConfig::new(&path))?.head();
+/// let verified = verify(&series(&path)?, Some(kept))?;
+/// assert!(verified.is_whole());
+/// assert_eq!(verified.has_kept, Some(true));
+///
+/// let changed = std::fs::read_to_string(&path)?.replacen("start", "stars", 1);
+/// std::fs::write(&path, changed)?;
+/// let verified = verify(&series(&path)?, Some(kept))?;
+/// assert!(!verified.is_whole());
+/// println!("{verified}");
+/// # Ok(()) }
+/// ```
 ///
 /// # Errors
-/// A file cannot be read. What is wrong in the files stands in the result.
+/// [`AuditError::Read`]: a file cannot be read. Problems in the files are part of the result.
 pub fn verify(files: &[PathBuf], kept: Option<Hash>) -> Result<Verified, AuditError> {
     let mut verifier = Verifier::default();
     verifier.verified.has_kept = kept.map(|_| false);
     for file in files {
-        verifier.file(file, kept).map_err(|error| AuditError::Read { path: file.clone(), error })?;
+        verifier.check_file(file, kept).map_err(|error| AuditError::Read { path: file.clone(), error })?;
     }
     let Verifier { mut verified, tracker, .. } = verifier;
     (verified.unfinished, verified.unfinished_count) = tracker.finish();
     Ok(verified)
 }
 
+/// The state of a verification between two lines.
 #[derive(Default)]
 struct Verifier {
     verified: Verified,
+    /// The last valid record.
     link: Link,
-    /// Lines since the last record that are none.
-    changed: u64,
+    /// The number of lines since the last valid record, all of them invalid.
+    invalid_lines: u64,
     tracker: Tracker,
 }
 
 impl Verifier {
-    fn file(&mut self, path: &Path, kept: Option<Hash>) -> std::io::Result<()> {
+    /// Checks all lines of a file.
+    fn check_file(&mut self, path: &Path, kept: Option<Hash>) -> std::io::Result<()> {
         let mut lines = Lines::open(path)?;
         let mut number = 0;
         while let Some(line) = lines.next()? {
             number += 1;
             let found = match line {
-                Line::Whole(line) => entry(line).ok_or(ProblemKind::Changed),
+                Line::Whole(line) => parse_entry(line).ok_or(ProblemKind::Changed),
                 Line::Torn(line) => Err(ProblemKind::CutShort { bytes: line.len() }),
                 Line::TooLong => Err(ProblemKind::Changed),
             };
@@ -191,34 +216,35 @@ impl Verifier {
                         self.verified.has_kept = Some(true);
                     }
                     if number == 1 && entry.kind != "opened" {
-                        self.problem(path, number, ProblemKind::NoBeginning);
+                        self.add_problem(path, number, ProblemKind::NoBeginning);
                     }
-                    self.record(entry, hash)
+                    self.check_record(entry, hash)
                 }
                 Err(problem) => {
-                    self.changed += 1;
-                    self.tracker.miss();
+                    self.invalid_lines += 1;
+                    self.tracker.mark_incomplete();
                     Some(problem)
                 }
             };
             if let Some(problem) = problem {
-                self.problem(path, number, problem);
+                self.add_problem(path, number, problem);
             }
         }
         if number == 0 {
-            self.problem(path, 1, ProblemKind::Empty);
+            self.add_problem(path, 1, ProblemKind::Empty);
         }
         Ok(())
     }
 
-    fn record(&mut self, entry: Entry, hash: Hash) -> Option<ProblemKind> {
-        let misplaced = self.misplaced(&entry);
+    /// Counts a valid record and checks its place; `None`: there is no problem.
+    fn check_record(&mut self, entry: Entry, hash: Hash) -> Option<ProblemKind> {
+        let misplaced = self.check_place(&entry);
         if misplaced.is_some() {
-            self.tracker.miss();
+            self.tracker.mark_incomplete();
         }
         let has_begun = self.tracker.follow(&entry);
         self.link = Link { seq: entry.seq, hash };
-        self.changed = 0;
+        self.invalid_lines = 0;
         let verified = &mut self.verified;
         verified.records += 1;
         verified.executions += u64::from(entry.kind == "execution");
@@ -230,31 +256,32 @@ impl Verifier {
         misplaced.or_else(|| (!has_begun).then_some(ProblemKind::NotBegun { seq: entry.seq }))
     }
 
-    /// What is wrong with a record's place.
-    fn misplaced(&self, entry: &Entry) -> Option<ProblemKind> {
+    /// Compares a record's number and `prev` with the previous record; `None`: the record is in its place.
+    fn check_place(&self, entry: &Entry) -> Option<ProblemKind> {
         let seq = entry.seq;
         let is_first = self.verified.records == 0;
         if seq == self.link.seq.saturating_add(1) && entry.prev == self.link.hash {
             return None;
         }
-        if is_first && seq > 1 && self.changed == 0 {
-            // Older files were removed or not named: the log is looked at from here.
+        if is_first && seq > 1 && self.invalid_lines == 0 {
+            // Older files were removed, or are not among those given: the log is verified from here on.
             return None;
         }
-        let expected = self.link.seq.saturating_add(1).saturating_add(self.changed);
+        let expected = self.link.seq.saturating_add(1).saturating_add(self.invalid_lines);
         match seq.cmp(&expected) {
             std::cmp::Ordering::Greater if is_first => None,
             std::cmp::Ordering::Greater => Some(ProblemKind::Missing { from: expected, to: seq - 1 }),
             std::cmp::Ordering::Less => Some(ProblemKind::OutOfPlace { seq, expected }),
-            // What it was written after can no longer be read; that was said there.
-            std::cmp::Ordering::Equal if self.changed > 0 => None,
+            // The line before is invalid, which was reported there: its hash is unknown.
+            std::cmp::Ordering::Equal if self.invalid_lines > 0 => None,
             std::cmp::Ordering::Equal => Some(ProblemKind::Unchained { seq }),
         }
     }
 
-    fn problem(&mut self, path: &Path, line: u64, kind: ProblemKind) {
+    /// Counts a problem, and lists it if there is room.
+    fn add_problem(&mut self, path: &Path, line: u64, kind: ProblemKind) {
         self.verified.problem_count += 1;
-        if self.verified.problems.len() < MAX_NAMED {
+        if self.verified.problems.len() < MAX_LISTED {
             self.verified.problems.push(Problem { file: path.to_owned(), line, kind });
         }
     }

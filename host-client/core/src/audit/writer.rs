@@ -1,4 +1,4 @@
-//! The file that is written: one `write` for each record, one process at a time, and never half a record that stays.
+//! The writer of a log: one `write` for each record, one writer at a time; an incomplete record is cut off.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -11,19 +11,22 @@ use super::files::{Tail, folder, full_file, full_files, with_suffix};
 use super::record::{Line, Opened, Reason, Record};
 use super::{AuditConfig, AuditError, SyncMode};
 
-/// A buffer that grew beyond this for a large record is given back, in bytes.
-const KEPT_BUFFER_BYTES: usize = 256 << 10;
+/// The most bytes of buffer that are kept from one record to the next; more is freed.
+const MAX_KEPT_BUFFER_BYTES: usize = 256 << 10;
 
+/// The writer of one log.
 pub(super) struct Writer {
     path: PathBuf,
     file: File,
-    /// Held as long as this is: two processes would write two chains into one file.
+    /// The locked lock file. Two writers would write two chains into one file.
     _lock: File,
-    /// Bytes of whole records.
+    /// The length of the file's complete records, in bytes.
     len: u64,
-    /// There is a piece of a record behind them.
+    /// `true` if an incomplete record may stand after the complete ones.
     is_torn: bool,
+    /// The last record.
     link: Link,
+    /// The memory for the line that is being written.
     buffer: Vec<u8>,
     rotate_bytes: u64,
     keep: Option<usize>,
@@ -31,7 +34,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the log, new or where it ended, and writes that it was opened.
+    /// Creates or continues the log, and writes an `opened` record.
+    ///
+    /// # Errors
+    /// - [`AuditError::InUse`]: another writer has the lock.
+    /// - [`AuditError::NotALog`]: the file does not end with a record.
+    /// - [`AuditError::Read`], [`AuditError::Write`]: a file cannot be read or written.
     pub(super) fn open(config: AuditConfig) -> Result<Self, AuditError> {
         let AuditConfig { path, rotate_bytes, keep, sync, .. } = config;
         let failed = |error| AuditError::Write { path: path.clone(), error };
@@ -49,20 +57,25 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The last record.
+    /// Returns the number and the hash of the last record.
     pub(super) fn link(&self) -> Link {
         self.link
     }
 
-    /// Writes a record. After an error the file is as if nothing had been tried.
+    /// Writes a record. After an error, the file is as before, or will be before the next record is written.
+    ///
+    /// # Errors
+    /// [`AuditError::Write`]: the record could not be written, or the full file could not be rotated.
     pub(super) fn append<R: Record>(&mut self, record: &R) -> Result<(), AuditError> {
         self.rotate_if_full().and_then(|()| self.write(record)).map_err(|error| self.failed(error))
     }
 
+    /// Makes an error of writing this log.
     pub(super) fn failed(&self, error: io::Error) -> AuditError {
         AuditError::Write { path: self.path.clone(), error }
     }
 
+    /// Writes a record to the current file.
     fn write<R: Record>(&mut self, record: &R) -> io::Result<()> {
         self.cut_torn()?;
         let seq = self.link.seq.saturating_add(1);
@@ -70,19 +83,20 @@ impl Writer {
         self.buffer.clear();
         serde_json::to_writer(&mut self.buffer, &line)?;
         let hash = seal(&mut self.buffer);
-        if let Err(error) = self.put() {
+        if let Err(error) = self.write_buffer() {
             self.is_torn = true;
-            // Where this fails, too, the next record tries again before it is written.
+            // If this fails, too, the next record tries again before it is written.
             let _ = self.cut_torn();
             return Err(error);
         }
         self.len = self.len.saturating_add(u64::try_from(self.buffer.len()).unwrap_or(u64::MAX));
         self.link = Link { seq, hash };
-        self.buffer.shrink_to(KEPT_BUFFER_BYTES);
+        self.buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
         Ok(())
     }
 
-    fn put(&mut self) -> io::Result<()> {
+    /// Writes the buffer to the file, and synchronises the file if the configuration asks for it.
+    fn write_buffer(&mut self) -> io::Result<()> {
         self.file.write_all(&self.buffer)?;
         match self.sync {
             SyncMode::Never => Ok(()),
@@ -90,6 +104,7 @@ impl Writer {
         }
     }
 
+    /// Cuts off an incomplete record.
     fn cut_torn(&mut self) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.len)?;
@@ -98,7 +113,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Each step can be taken again: after an error, the next record goes on where this one stopped.
+    /// Renames a full file and begins a new one. After an error, the next record repeats the steps that are left.
     fn rotate_if_full(&mut self) -> io::Result<()> {
         if self.len >= self.rotate_bytes {
             self.cut_torn()?;
@@ -122,9 +137,10 @@ impl Writer {
         Ok(())
     }
 
+    /// Removes the oldest full files over the number to keep.
     fn remove_old_files(&self) {
         let Some(keep) = self.keep else { return };
-        // What cannot be removed now is found again after the next rotation.
+        // A file that cannot be removed now is tried again after the next rotation.
         let files = full_files(&self.path).unwrap_or_default();
         for (_, file) in &files[..files.len().saturating_sub(keep)] {
             if let Err(error) = fs::remove_file(file) {
@@ -134,13 +150,18 @@ impl Writer {
     }
 }
 
+/// Returns the options of all files: readable, append only, mode 0600.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).append(true).mode(0o600);
     options
 }
 
-/// The lock is on a file of its own: the log's file gets another name when it is full.
+/// Locks the log. The lock is on a file of its own, because the log's file is renamed when it is full.
+///
+/// # Errors
+/// - [`AuditError::InUse`]: another writer has the lock.
+/// - [`AuditError::Write`]: the lock file cannot be created.
 fn lock(path: &Path) -> Result<File, AuditError> {
     let lock_path = with_suffix(path, ".lock");
     let failed = |error| AuditError::Write { path: lock_path.clone(), error };
@@ -152,7 +173,12 @@ fn lock(path: &Path) -> Result<File, AuditError> {
     Ok(lock)
 }
 
-/// The end of the last full file, where the log's own file holds no record.
+/// Returns the last record of the newest full file, for a log whose own file has no record; the default if there is
+/// none.
+///
+/// # Errors
+/// - [`AuditError::NotALog`]: the full file does not end with a record.
+/// - [`AuditError::Read`]: a file cannot be read.
 fn last_link(path: &Path) -> Result<Link, AuditError> {
     let Some((_, last)) = full_files(path)?.pop() else { return Ok(Link::default()) };
     let file = File::open(&last).map_err(|error| AuditError::Read { path: last.clone(), error })?;

@@ -15,10 +15,10 @@ use crate::error::{Error, ExecutionError};
 use crate::event::{self, Event, Route};
 use crate::host::Host;
 use crate::outcome::Usage;
-use crate::random::new_trace;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
 use crate::text::short_name;
+use crate::trace;
 
 impl Host {
     /// Calls one tool through everything that a call of code passes, without code and without a relay. Returns UTF-8 JSON.
@@ -28,6 +28,7 @@ impl Host {
     ///   failed; [`Error::code`] says which.
     /// - [`Error::Audit`]: the call could not be recorded, and was not made.
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Bytes, Error> {
+        self.policy.check()?;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let context = Arc::new(self.context_of_call(number, tool, arguments));
         context.record_start("host", &self.key, &LimitOverrides::default())?;
@@ -55,14 +56,15 @@ impl Host {
     /// Creates the context of the one call of an execution without code. The audit's `code` is the call itself as JSON.
     fn context_of_call(&self, number: u64, tool: &str, arguments: &Value) -> ExecutionContext {
         let code = serde_json::json!({"tool": tool, "arguments": arguments});
+        let span = tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool);
         ExecutionContext {
             id: ExecutionId::from(number + 1),
             tools: ToolPatterns::default(),
             introspection: IntrospectionState::default(),
             code: code.to_string().into(),
             phase: None,
-            trace: new_trace(),
-            span: tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool),
+            trace: trace::begin(&span, None),
+            span,
             audit: self.audit.clone(),
             trail: OnceLock::new(),
             events: broadcast::Sender::new(event::KEPT),

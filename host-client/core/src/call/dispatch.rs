@@ -32,6 +32,7 @@ use crate::tool::context::{CallContext, CallLife};
 use crate::tool::validate::ValidArguments;
 use crate::tool::{Effect, Registered};
 use crate::tools::Tools;
+use crate::trace;
 use result::{check_result, sendable};
 
 /// The longest text of a failure that is sent, in bytes.
@@ -279,7 +280,7 @@ impl Dispatch<'_> {
             call: id,
             tool: name.clone(),
             deadline,
-            trace: context.trace.child(id),
+            trace: trace::of_call(self.call.span(), context.trace, id),
             result_bytes: sendable(registered.spec.manifest.result_bytes),
             life,
         };

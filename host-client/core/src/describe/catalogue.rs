@@ -1,5 +1,5 @@
-//! Finding tools among many: a search, a description by name, and an overview that fits. Code, models and people get the same
-//! answers.
+//! The catalogue, which finds tools among many: by a search, by name, or in an overview. Code, models and people get
+//! the same results.
 
 mod overview;
 #[cfg_attr(not(feature = "search"), path = "catalogue/plain_ranker.rs")]
@@ -24,45 +24,48 @@ use ranker::Ranker;
 pub use tokens::estimate_tokens;
 pub use words::first_line;
 
-/// The most bytes of a query that are looked at.
+/// The most bytes of a query that are used; the rest is ignored.
 const MAX_QUERY_BYTES: usize = 1_000;
-/// How many tools an answer names that may have been meant.
+/// The most similar tools that an error names.
 const MAX_CANDIDATES: usize = 10;
 
-/// There is no tool of this name, or there are several.
+/// The error of describing a tool by a name that no tool has, or that several have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnknownTool {
     pub(crate) code: ErrorCode,
     message: String,
-    /// The full names that may have been meant, the likeliest first.
+    /// The full names of the tools that may have been meant, the most similar first.
     pub candidates: Vec<String>,
 }
 
-/// The tools that code may call, made ready for searching. It holds for as long as the tools do not change.
+/// An index of the tools that code may call, for searching. A new one is made when the tools change.
 pub(crate) struct Catalogue {
+    /// The tools in the order of their names.
     tools: Vec<Arc<Registered>>,
     ranker: Ranker,
 }
 
 impl Catalogue {
-    /// Makes tools, which come in the order of their names, ready for searching.
+    /// Indexes tools, which must be in the order of their names.
     pub(crate) fn new(tools: Vec<Arc<Registered>>) -> Self {
         let ranker = Ranker::new(&tools);
         Self { tools, ranker }
     }
 
-    /// Lists the tools in about `most_tokens` tokens.
+    /// Returns a list of the tools of at most about `most_tokens` tokens: as many as fit with their types, others by
+    /// name.
     pub(crate) fn overview(&self, declarations: &Declarations, most_tokens: usize) -> String {
-        overview::of(declarations, &self.tools, most_tokens)
+        overview::write_overview(declarations, &self.tools, most_tokens)
     }
 
-    /// The tools that some patterns allow.
+    /// Returns the tools that the patterns allow.
     pub(crate) fn allowed(&self, patterns: &ToolPatterns) -> impl Iterator<Item = &Arc<Registered>> {
         self.tools.iter().filter(|tool| patterns.allow(&tool.name))
     }
 
-    /// The allowed tools that fit a query, the best first: those that have it as their name, then by their words.
+    /// Returns the allowed tools that match a query, the best first: those that have it as their name, then those that
+    /// share words with it, by score.
     pub(crate) fn search(&self, query: &str, patterns: &ToolPatterns, limit: usize) -> Vec<Arc<Registered>> {
         let query = query[..query.floor_char_boundary(MAX_QUERY_BYTES)].trim();
         let scores = self.ranker.scores(query);
@@ -77,12 +80,16 @@ impl Catalogue {
             })
             .filter(|(_, _, tool)| patterns.allow(&tool.name))
             .collect();
-        // They stand in the order of their names, and the sort keeps that among equals.
+        // The sort is stable: equal ones stay in the order of their names.
         found.sort_by(|one, other| other.0.cmp(&one.0).then(other.1.total_cmp(&one.1)));
         found.into_iter().take(limit).map(|(_, _, tool)| Arc::clone(tool)).collect()
     }
 
-    /// The allowed tool of a name.
+    /// Returns the allowed tool that a name denotes. The name may be, in the order in which they are tried: the full name,
+    /// the full name as JavaScript spells it, the name without its server, and that as JavaScript spells it.
+    ///
+    /// # Errors
+    /// [`UnknownTool`]: no allowed tool has this name, or several have it.
     pub(crate) fn describe(&self, name: &str, patterns: &ToolPatterns) -> Result<Arc<Registered>, UnknownTool> {
         let name = name.trim();
         let fits: [fn(&ToolName, &str) -> bool; 4] = [
@@ -105,7 +112,7 @@ impl Catalogue {
         Err(self.unknown(name, patterns))
     }
 
-    /// Which tool may have been meant by a name that none has.
+    /// Returns the error for a name that no allowed tool has, with similar tools: by spelling, else by a search.
     fn unknown(&self, name: &str, patterns: &ToolPatterns) -> UnknownTool {
         let tools: Vec<_> = self.allowed(patterns).map(|tool| &tool.name).collect();
         let servers: BTreeSet<&str> = tools.iter().map(|tool| tool.server()).collect();
@@ -122,14 +129,14 @@ impl Catalogue {
             }
             None => (ErrorCode::UnknownTool, format!("there is no tool {}", shown(name)), tools),
         };
-        let own = name.split_once('.').map_or(name, |(_, tool)| tool);
+        let bare_name = name.split_once('.').map_or(name, |(_, tool)| tool);
         let names: Vec<_> = among.iter().map(|tool| tool.tool()).collect();
-        let meant = nearest(own, names.iter().copied());
+        let meant = nearest(bare_name, names.iter().copied());
         let near = among.iter().filter(|tool| Some(tool.tool()) == meant);
         let mut candidates: Vec<String> = near.map(|tool| tool.as_str().to_owned()).take(MAX_CANDIDATES).collect();
-        // Of what has no server's name at all nobody knows what is meant.
+        // A name such as `.read` has an empty server: a search for its rest would suggest tools at random.
         if candidates.is_empty() && !name.starts_with('.') {
-            let found = self.search(own, patterns, 3);
+            let found = self.search(bare_name, patterns, 3);
             candidates = found.into_iter().map(|tool| tool.name.as_str().to_owned()).collect();
         }
         let hint = if candidates.is_empty() {
@@ -141,7 +148,8 @@ impl Catalogue {
     }
 }
 
-/// How well a query is a tool's name: as a whole 3, in another spelling 2, without its server 1.
+/// Returns how exactly a query is a tool's name, ignoring case: 3 for the full name, 2 for its spelling in JavaScript,
+/// 1 for the name without its server, 0 if it is not the name.
 fn rank(tool: &ToolName, query: &str) -> u8 {
     let is = |name: &str| name.eq_ignore_ascii_case(query);
     if is(tool.as_str()) {
@@ -153,16 +161,17 @@ fn rank(tool: &ToolName, query: &str) -> u8 {
     }
 }
 
-/// A tool's name as JavaScript spells it.
+/// Returns a tool's full name as JavaScript spells it, such as `my_fs.read_file` for `my-fs.read_file`.
 fn spelled(tool: &ToolName) -> String {
     format!("{}.{}", sanitize(tool.server()), sanitize(tool.tool()))
 }
 
-/// What somebody typed, in quotes and not longer than a name.
+/// Returns a name in quotes, cut to the length of the longest valid name.
 fn shown(name: &str) -> String {
     format!("{:?}", short_name(name))
 }
 
+/// Returns names in quotes, at most [`MAX_CANDIDATES`], joined with `or`.
 fn listed(names: &[String]) -> String {
     let some: Vec<_> = names.iter().take(MAX_CANDIDATES).map(|name| format!("{name:?}")).collect();
     let more = names.len().saturating_sub(MAX_CANDIDATES);

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
 use std::process::ExitStatus;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use bollard::Docker;
@@ -40,7 +41,7 @@ pub(super) struct Container {
     docker: Docker,
     id: String,
     /// The relay ends when this is closed, and the engine closes it when this process is gone, however it went.
-    stdin: Pin<Box<dyn AsyncWrite + Send>>,
+    stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
     /// How it ended; `None`: it has not.
     exit: watch::Receiver<Option<i64>>,
     tasks: [AbortHandle; 2],
@@ -100,7 +101,7 @@ impl Container {
             exited.send_replace(code);
         });
         let tasks = [output, waiting.abort_handle()];
-        Ok((Self { docker: docker.clone(), id: id.to_owned(), stdin: input, exit, tasks }, listening))
+        Ok((Self { docker: docker.clone(), id: id.to_owned(), stdin: Mutex::new(input), exit, tasks }, listening))
     }
 
     /// Returns where the port is published; `None`: it is not.
@@ -165,7 +166,8 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         // It closes at once or with the connection, which goes now, too: nothing is left to wait for.
-        let _ = self.stdin.as_mut().poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        let stdin = self.stdin.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = stdin.as_mut().poll_shutdown(&mut Context::from_waker(Waker::noop()));
         for task in &self.tasks {
             task.abort();
         }

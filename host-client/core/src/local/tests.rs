@@ -1,5 +1,11 @@
 use super::*;
 
+/// Whatever features there are, a relay can be shared by tasks.
+const _: () = {
+    const fn is_shared<T: Send + Sync>() {}
+    is_shared::<LocalRelay>();
+};
+
 #[test]
 fn a_token_has_what_it_asks_for_else_the_default_and_no_more_than_the_maximum() {
     let builder = LocalRelay::builder()

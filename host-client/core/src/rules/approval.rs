@@ -1,4 +1,4 @@
-//! Asking a person about a tool call, and what they may answer.
+//! Approvals: asking a person about a tool call, the answers, and the approvals that hold for later calls.
 
 mod terminal;
 
@@ -16,68 +16,100 @@ use relay_proto::{ExecutionId, ToolName};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::tool::Manifest;
+use crate::tool::{Manifest, ToolDigest};
 
 pub use terminal::{Suspend, TerminalApprover};
 
-/// After so many denials in one execution nobody is asked any more: code that goes on asking wears people out.
+/// The number of denials in one execution after which nobody is asked again, and calls that need an approval fail. It
+/// keeps code from asking until a tired person agrees.
 const MAX_DENIALS: u32 = 3;
 
-/// What a person is asked.
+/// A tool call that needs an approval, as an [`Approver`] gets it.
 #[derive(Debug, Clone)]
 pub struct ApprovalRequest {
     /// The execution whose code calls.
     pub execution: ExecutionId,
-    /// Its code, as it was sent.
+    /// The code of the execution, as the application sent it.
     pub code: Arc<str>,
     /// The call's id in its session.
     pub call: u64,
-    /// The tool.
+    /// The tool's full name.
     pub tool: ToolName,
-    /// What the tool does, in its author's words.
+    /// The tool's description, as its author wrote it.
     pub description: String,
-    /// The arguments that the tool gets if the answer is yes: exactly these.
+    /// The arguments. If the call is approved, the tool gets exactly these.
     pub arguments: Arc<Value>,
-    /// What is known of the tool.
+    /// The tool's manifest: its effect, mode and limits.
     pub manifest: Manifest,
-    /// The line of the policy that asks.
+    /// The rule of the policy that requires the approval.
     pub rule: Arc<str>,
-    /// When no answer becomes a no.
+    /// The time at which the call is denied if there is no answer.
     pub deadline: Instant,
 }
 
-/// The answer.
+/// The answer to an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
-    /// Not this call.
+    /// Denies this call.
     Deny {
-        /// Why, for the code and its author.
+        /// The reason, which the code gets in the error message; `None`: no reason is given.
         reason: Option<String>,
     },
-    /// This call, with these arguments.
+    /// Allows this call with these arguments.
     Once,
-    /// This tool, with any arguments, until the execution ends.
+    /// Allows all calls of this tool, with any arguments, until the execution ends.
     Execution,
-    /// This tool, with any arguments, until the session ends.
+    /// Allows all calls of this tool, with any arguments, until the session ends.
     Session,
 }
 
 impl Approval {
-    /// A plain no.
+    /// Returns a denial without a reason.
     pub fn deny() -> Self {
         Self::Deny { reason: None }
     }
 }
 
-/// The answer, later. Dropped when nobody waits for it any more.
+/// The future of an answer. It is dropped when the call is cancelled or its deadline is over.
 pub type ApprovalFuture = Pin<Box<dyn Future<Output = Approval> + Send>>;
 
-/// Who asks a person. One question at a time for each execution.
+/// A way to ask a person about tool calls, such as a terminal, a chat message or a web page. For each execution, one
+/// question is open at a time; those of different executions may overlap.
+///
+/// [`CallbackApprover`] makes one of an async function, [`TerminalApprover`] asks on the terminal. To write another:
+///
+/// ```
+/// use host_client_core::rules::approval::ApprovalFuture;
+/// use host_client_core::{Approval, ApprovalRequest, Approver};
+/// use tokio::sync::{mpsc, oneshot};
+///
+/// /// Sends questions to a user interface, with a channel for each answer.
+/// struct AskWindow(mpsc::Sender<(ApprovalRequest, oneshot::Sender<Approval>)>);
+///
+/// impl Approver for AskWindow {
+///     fn name(&self) -> &str {
+///         "window"
+///     }
+///
+///     fn approve(&self, request: ApprovalRequest) -> ApprovalFuture {
+///         let window = self.0.clone();
+///         Box::pin(async move {
+///             let (answer, answered) = oneshot::channel();
+///             let unanswered = || Approval::Deny { reason: Some("the window was closed".into()) };
+///             if window.send((request, answer)).await.is_err() {
+///                 return unanswered();
+///             }
+///             answered.await.unwrap_or_else(|_closed| unanswered())
+///         })
+///     }
+/// }
+/// ```
 pub trait Approver: Send + Sync + 'static {
-    /// Who answers, for events and the audit.
+    /// Returns the name of the person or system that answers, for events and the audit.
     fn name(&self) -> &str;
 
-    /// Asks. No answer until the deadline is a no, and so is a panic.
+    /// Asks about a call. The call is denied if there is no answer before [`ApprovalRequest::deadline`], or if this
+    /// panics.
     fn approve(&self, request: ApprovalRequest) -> ApprovalFuture;
 }
 
@@ -91,14 +123,27 @@ impl<A: Approver + ?Sized> Approver for Arc<A> {
     }
 }
 
-/// An approver that is an async function.
+/// An approver that calls an async function.
+///
+/// ```
+/// use host_client_core::{Approval, ApprovalRequest, CallbackApprover, Host, Tools};
+///
+/// let approver = CallbackApprover::new("staging only", |request: ApprovalRequest| async move {
+///     match request.arguments["environment"].as_str() {
+///         Some("staging") => Approval::Once,
+///         _ => Approval::Deny { reason: Some("only staging may be changed".into()) },
+///     }
+/// });
+/// let host = Host::new(Tools::new()).approver(approver);
+/// ```
 pub struct CallbackApprover<F> {
     name: String,
     function: F,
 }
 
 impl<F> CallbackApprover<F> {
-    /// An async function, and who it asks.
+    /// Creates an approver that calls `function`. `name` is that of the person or system that answers, for events and
+    /// the audit.
     pub fn new<Fut>(name: impl Into<String>, function: F) -> Self
     where
         F: Fn(ApprovalRequest) -> Fut + Send + Sync + 'static,
@@ -128,7 +173,7 @@ where
     }
 }
 
-/// For how long a yes holds.
+/// The calls that an approval covers: [`Approval`] without denials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     Once,
@@ -137,6 +182,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
+    /// Returns the scope as events name it.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -146,54 +192,57 @@ impl Scope {
     }
 }
 
-/// What a yes that holds for longer is about: a tool as it was when it was approved. Another under its name is asked about anew.
-pub(crate) type ToolDigest = [u8; 32];
-
-/// Tools that were approved for longer than one call.
+/// The tools that were approved for a whole execution or session. They are kept by digest: an approval does not cover
+/// another tool that takes the same name later.
 #[derive(Debug, Default)]
 pub(crate) struct Grants(Mutex<HashSet<ToolDigest>>);
 
 impl Grants {
+    /// Returns `true` if the tool was approved.
     pub(crate) fn contain(&self, tool: &ToolDigest) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
     }
 
+    /// Adds an approved tool.
     pub(crate) fn add(&self, tool: ToolDigest) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool);
     }
 }
 
-/// What was asked and answered in one execution.
+/// The approvals of one execution: those given, the number of denials, and the time spent waiting.
 #[derive(Debug, Default)]
 pub(crate) struct ApprovalState {
+    /// The tools that were approved for the execution.
     pub(crate) grants: Grants,
     denials: AtomicU32,
-    /// Held by the question that is open.
+    /// The lock that the open question holds, so that one is asked at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    /// How long people have been waited for.
+    /// The time that the execution has waited for approvals.
     pub(crate) clock: WaitClock,
 }
 
 impl ApprovalState {
-    /// Whether code has been told no so often that nobody is asked any more.
+    /// Returns `true` after [`MAX_DENIALS`] denials: nobody is asked again in this execution.
     pub(crate) fn is_tiring(&self) -> bool {
         self.denials.load(Ordering::Relaxed) >= MAX_DENIALS
     }
 }
 
-/// What came of a question.
+/// The result of asking an approver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
+    /// The call is approved.
     Yes(Scope),
-    No {
-        reason: Option<String>,
-    },
+    /// The call is denied, with the reason that the code gets.
+    No { reason: Option<String> },
+    /// There was no answer before the deadline.
     TimedOut,
-    /// The approver broke.
+    /// The approver panicked.
     Failed,
 }
 
-/// Counts a question as answered with no, unless it is told otherwise: one that is withdrawn wears people out as well.
+/// A guard that counts a question as denied when it is dropped, unless it was set to `None`. Withdrawn questions count,
+/// too: they also tire people.
 struct CountedQuestion<'a>(Option<&'a ApprovalState>);
 
 impl Drop for CountedQuestion<'_> {
@@ -204,7 +253,8 @@ impl Drop for CountedQuestion<'_> {
     }
 }
 
-/// Puts a question to a person, in an execution whose turn to ask is held.
+/// Asks the approver about a call, until the request's deadline. The caller must hold [`ApprovalState::turn`]. Denials,
+/// and questions without an answer, are counted in `asked`.
 pub(crate) async fn ask_approver(
     approver: &Arc<dyn Approver>,
     asked: &ApprovalState,
@@ -229,21 +279,25 @@ pub(crate) async fn ask_approver(
     Answer::Yes(scope)
 }
 
-/// How long an execution has waited for people, all its calls together.
+/// A clock of the time in which at least one call of an execution waits for an approval.
 #[derive(Debug, Default)]
 pub(crate) struct WaitClock(Mutex<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
+    /// The number of calls that wait now.
     open: u32,
+    /// The time since which at least one call waits; `None`: no call waits.
     since: Option<Instant>,
+    /// The time of all waits that are over.
     total: Duration,
 }
 
-/// A wait that goes on until this is dropped.
+/// A guard of one call's wait, which ends when this is dropped.
 pub(crate) struct WaitGuard<'a>(&'a WaitClock);
 
 impl WaitClock {
+    /// Starts the wait of one call.
     pub(crate) fn start(&self) -> WaitGuard<'_> {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waits.open += 1;
@@ -251,7 +305,7 @@ impl WaitClock {
         WaitGuard(self)
     }
 
-    /// How long so far, and whether it goes on.
+    /// Returns the time waited so far, and `true` if a call waits now.
     pub(crate) fn waited(&self) -> (Duration, bool) {
         let waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (waits.total + waits.since.map_or(Duration::ZERO, |since| since.elapsed()), waits.since.is_some())

@@ -1,25 +1,64 @@
-//! The rules: which tool calls run, which never do, and which a person is asked about.
+//! The policy: which tool calls run, which never do, and which a person is asked about.
 //!
-//! Rules are tried in their order; the first that fits decides. What none fits is decided by the tool's effect: reading runs,
-//! everything else is asked about. A tool of [`Mode::Privileged`] is asked about even where a rule allows it.
-
+//! Rules are tried in their order; the first that fits decides. A call that no rule fits is decided by the tool's effect: reading
+//! runs, everything else is asked about. A tool of [`Mode::Privileged`] is asked about even where a rule allows it.
+//!
+//! A policy is built ([`Policy::new`]) or read from a TOML file ([`Policy::from_file`], feature `policy-file`). The file can say:
+//!
+//! ```toml
+//! [default]                      # what no rule decides, by effect: these are the defaults
+//! read_only = "allow"
+//! mutating = "ask"
+//! privileged = "ask"
+//! unknown = "ask"
+//!
+//! [[rule]]                       # the first that fits decides
+//! tools = ["git.push", "*.delete_*"]
+//! decision = "deny"
+//! reason = "nothing leaves this machine"
+//!
+//! [[rule]]
+//! tools = ["git.*"]
+//! effects = ["mutating"]         # only tools with one of these
+//! phase = "write"                # only in this phase
+//! decision = "allow"
+//!
+//! [phase.write]                  # the tools that change things and are offered in this phase
+//! tools = ["fs.apply_patch"]
+//!
+//! [budget]                       # of each execution
+//! calls = 500
+//! bytes_read = 50_000_000
+//! bytes_returned = 100_000
+//! [budget.tools."web.*"]         # shared by the tools that the pattern fits
+//! calls = 20
+//!
+//! [manifest."time.*"]            # what is known of tools that others wrote
+//! effect = "read_only"
+//! timeout_ms = 5_000
+//! ```
 mod error;
 #[cfg(feature = "policy-file")]
 mod file;
+mod rule;
 mod spending;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 
-use relay_proto::{ToolName, ToolPatterns};
+use relay_proto::{InvalidToolPattern, ToolName, ToolPatterns};
 use serde::{Deserialize, Serialize};
 
 use crate::tool::ManifestChange;
 use crate::tool::{Effect, Manifest, Mode};
 
 pub use error::PolicyError;
-pub use spending::Budget;
+pub use rule::Rule;
 pub(crate) use spending::Spending;
+pub use spending::{Budget, ToolBudget};
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,27 +127,25 @@ pub struct Ruling {
 /// The rules of one application. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    rules: Vec<Rule>,
+    rules: Vec<NumberedRule>,
     defaults: Defaults,
     write_phase: ToolPatterns,
     pub(crate) budget: Budget,
-    /// What it changes in the manifests of tools.
-    pub(crate) manifests: Vec<(String, ManifestChange)>,
+    /// Changes of the manifests of the tools that a set of patterns fits, in their order.
+    pub(crate) manifests: Vec<(ToolPatterns, ManifestChange)>,
+    /// The first pattern that can fit no tool, and where it stands; `None`: all can. It is told by [`Policy::check`].
+    invalid: Option<(String, InvalidToolPattern)>,
 }
 
+/// A rule with its patterns, and its place for people and the audit.
 #[derive(Debug, Clone)]
-struct Rule {
+struct NumberedRule {
     tools: ToolPatterns,
-    /// Nothing is any effect, the unknown one included.
-    effects: Option<Vec<Effect>>,
-    /// Nothing is any phase, none included.
-    phase: Option<Phase>,
-    verdict: Verdict,
-    reason: Option<String>,
+    rule: Rule,
     line: Arc<str>,
 }
 
-/// What holds where no rule fits.
+/// The verdicts where no rule fits, by effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Defaults {
     read_only: Verdict,
@@ -131,72 +168,98 @@ impl Default for Policy {
             write_phase: ToolPatterns::new(Some(Vec::new())),
             budget: Budget::default(),
             manifests: Vec::new(),
+            invalid: None,
         }
     }
 }
 
 impl Policy {
-    /// No rules: reading runs, everything else is asked about.
+    /// Creates a policy without rules: reading runs, everything else is asked about.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets calls run of tools that one of these patterns fits, such as `github.*`.
+    /// Lets calls of the tools run that one of these patterns fits, such as `github.*`.
     #[must_use]
     pub fn allow<S: Into<String>>(self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.rule(Verdict::Allow, tools, None)
+        self.rule(Rule::allow(tools))
     }
 
-    /// Lets no calls run of tools that one of these patterns fits. The code reads the reason.
+    /// Denies calls of the tools that one of these patterns fits. The code reads the reason.
     #[must_use]
     pub fn deny<S: Into<String>>(self, tools: impl IntoIterator<Item = S>, reason: impl Into<String>) -> Self {
-        self.rule(Verdict::Deny, tools, Some(reason.into()))
+        self.rule(Rule::deny(tools, reason))
     }
 
-    /// Has a person decide about calls of tools that one of these patterns fits.
+    /// Has a person decide about calls of the tools that one of these patterns fits.
     #[must_use]
     pub fn ask<S: Into<String>>(self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.rule(Verdict::Ask, tools, None)
+        self.rule(Rule::ask(tools))
     }
 
-    /// Changes what holds for an effect where no rule fits; nothing is the unknown one.
+    /// Adds a rule after those that there are. A [`Rule`] can be narrowed to effects and to a phase.
+    #[must_use]
+    pub fn rule(mut self, rule: Rule) -> Self {
+        let line: Arc<str> = format!("rule {}: {rule}", self.rules.len() + 1).into();
+        let tools = self.patterns(&line, rule.patterns());
+        self.rules.push(NumberedRule { tools, rule, line });
+        self
+    }
+
+    /// Sets the verdict on tools with this effect where no rule fits; `None`: on tools whose effect is unknown. Unless set,
+    /// tools that read are allowed and all others asked about.
     #[must_use]
     pub fn by_effect(mut self, effect: Option<Effect>, verdict: Verdict) -> Self {
         *self.defaults.of(effect) = verdict;
         self
     }
 
-    /// Names the tools that change things and are offered in the phase [`Phase::Write`].
+    /// Names the tools that change things and are offered in the phase [`Phase::Write`]; none unless set.
     #[must_use]
     pub fn in_write_phase<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.write_phase = ToolPatterns::new(Some(tools.into_iter().map(Into::into).collect()));
+        let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
+        self.write_phase = self.patterns("the phase write", &tools);
         self
     }
 
     /// Gives every execution this budget.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
+        for pattern in budget.tools.keys() {
+            self.patterns("the budget", std::slice::from_ref(pattern));
+        }
         self.budget = budget;
         self
     }
 
-    fn rule<S: Into<String>>(
-        mut self,
-        verdict: Verdict,
-        tools: impl IntoIterator<Item = S>,
-        reason: Option<String>,
-    ) -> Self {
+    /// Changes the manifests of the tools that one of these patterns fits: what is known of tools that others wrote. Later changes
+    /// win over earlier ones.
+    #[must_use]
+    pub fn manifest<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>, change: ManifestChange) -> Self {
         let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
-        let line = format!("rule {}: {verdict} {}", self.rules.len() + 1, tools.join(", ")).into();
-        self.rules.push(Rule {
-            tools: ToolPatterns::new(Some(tools)),
-            effects: None,
-            phase: None,
-            verdict,
-            reason,
-            line,
-        });
+        let tools = self.patterns("a manifest", &tools);
+        self.manifests.push((tools, change));
         self
+    }
+
+    /// Checks that every pattern can fit a tool. [`Client::connect`](crate::Client::connect) and [`Host::call`](crate::Host::call)
+    /// check it, too: a rule that denies nothing is no policy.
+    ///
+    /// # Errors
+    /// [`PolicyError::Pattern`]: one can fit none.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        match &self.invalid {
+            None => Ok(()),
+            Some((place, error)) => Err(PolicyError::Pattern { place: place.clone(), error: error.clone() }),
+        }
+    }
+
+    /// Makes a set of patterns. One that can fit no tool is remembered for [`Policy::check`].
+    fn patterns(&mut self, place: &str, patterns: &[String]) -> ToolPatterns {
+        if let Err(error) = ToolPatterns::checked(patterns) {
+            self.invalid.get_or_insert_with(|| (place.to_owned(), error));
+        }
+        ToolPatterns::new(Some(patterns.to_vec()))
     }
 
     /// Decides about a call of a tool in a phase.
@@ -221,16 +284,9 @@ impl Policy {
     }
 
     fn first(&self, tool: &ToolName, manifest: &Manifest, phase: Option<Phase>) -> Ruling {
-        let fits = |rule: &&Rule| {
-            let effect_fits = match (&rule.effects, manifest.effect) {
-                (None, _) => true,
-                (Some(effects), Some(effect)) => effects.contains(&effect),
-                (Some(_), None) => false,
-            };
-            effect_fits && (rule.phase.is_none() || rule.phase == phase) && rule.tools.allow(tool)
-        };
+        let fits = |it: &&NumberedRule| it.rule.fits(manifest.effect, phase) && it.tools.allow(tool);
         let (verdict, reason, line) = match self.rules.iter().find(fits) {
-            Some(rule) => (rule.verdict, rule.reason.as_deref(), Arc::clone(&rule.line)),
+            Some(it) => (it.rule.verdict, it.rule.reason.as_deref(), Arc::clone(&it.line)),
             None => {
                 let (verdict, line) = self.defaults.line(manifest.effect);
                 (verdict, None, line.into())
@@ -274,73 +330,5 @@ impl Defaults {
             (None, Verdict::Deny) => "default: deny unknown effects",
         };
         (verdict, line)
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn decide(policy: &Policy, tool: &str, effect: Option<Effect>, phase: Option<Phase>) -> Verdict {
-        let manifest = Manifest { effect, ..Manifest::default() };
-        match policy.decide(&ToolName::try_from(tool.to_owned()).unwrap(), &manifest, phase).decision {
-            Decision::Allow => Verdict::Allow,
-            Decision::Ask => Verdict::Ask,
-            Decision::Deny { .. } => Verdict::Deny,
-        }
-    }
-
-    const READS: Option<Effect> = Some(Effect::ReadOnly);
-    const CHANGES: Option<Effect> = Some(Effect::Mutating);
-
-    #[test]
-    fn without_rules_only_reading_runs() {
-        let policy = Policy::new();
-        for (effect, verdict) in [
-            (READS, Verdict::Allow),
-            (CHANGES, Verdict::Ask),
-            (Some(Effect::Privileged), Verdict::Ask),
-            (None, Verdict::Ask),
-        ] {
-            assert_eq!(decide(&policy, "a.b", effect, None), verdict, "{effect:?}");
-        }
-    }
-
-    #[test]
-    fn the_first_rule_that_fits_decides() {
-        let policy = Policy::new().deny(["git.push"], "not from here").allow(["git.*"]).ask(["*.read"]);
-        assert_eq!(decide(&policy, "git.push", CHANGES, None), Verdict::Deny);
-        assert_eq!(decide(&policy, "git.commit", CHANGES, None), Verdict::Allow);
-        assert_eq!(decide(&policy, "fs.read", READS, None), Verdict::Ask);
-        let name = ToolName::try_from("git.push".to_owned()).unwrap();
-        let ruling = policy.decide(&name, &Manifest::default(), None);
-        assert_eq!(ruling.decision, Decision::Deny { reason: "not from here".into() });
-        assert_eq!(&*ruling.rule, "rule 1: deny git.push");
-    }
-
-    #[test]
-    fn what_is_privileged_by_its_mode_is_always_asked_about() {
-        let policy = Policy::new().allow(["*"]).by_effect(Some(Effect::Privileged), Verdict::Allow);
-        let manifest = Manifest { mode: Mode::Privileged, ..Manifest::default() };
-        let name = ToolName::try_from("sh.run".to_owned()).unwrap();
-        assert_eq!(policy.decide(&name, &manifest, None).decision, Decision::Ask);
-        let policy = Policy::new().deny(["*"], "no");
-        assert!(matches!(policy.decide(&name, &manifest, None).decision, Decision::Deny { .. }));
-    }
-
-    #[test]
-    fn a_phase_offers_what_it_is_for_whatever_the_rules_say() {
-        let policy = Policy::new().allow(["*"]).in_write_phase(["fs.patch"]);
-        for (tool, effect, discover, write) in [
-            ("fs.read", READS, Verdict::Allow, Verdict::Allow),
-            ("fs.patch", CHANGES, Verdict::Deny, Verdict::Allow),
-            ("fs.delete", CHANGES, Verdict::Deny, Verdict::Deny),
-            ("fs.odd", None, Verdict::Deny, Verdict::Deny),
-        ] {
-            assert_eq!(decide(&policy, tool, effect, Some(Phase::Discover)), discover, "{tool}");
-            assert_eq!(decide(&policy, tool, effect, Some(Phase::Write)), write, "{tool}");
-            assert_eq!(decide(&policy, tool, effect, None), Verdict::Allow, "{tool}");
-        }
     }
 }

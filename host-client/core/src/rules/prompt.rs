@@ -1,4 +1,4 @@
-//! The question of an approval on a terminal, and its answer: as text, whoever prints and reads it.
+//! The text of an approval's question, and the parsing of its answer, for any terminal or user interface.
 
 use std::time::Duration;
 
@@ -10,62 +10,63 @@ use crate::tool::Effect;
 
 pub use crate::text::visible;
 
-/// How many lines of arguments are shown.
+/// The most lines of the arguments' JSON that are shown.
 const MAX_ARGUMENT_LINES: usize = 40;
-/// How many bytes of arguments are shown, about.
+/// The approximate number of bytes that arguments are shortened to.
 const MAX_ARGUMENT_BYTES: usize = 4 << 10;
-/// How many columns of a line are shown: with what stands before them they fit a terminal of 80, so that no row begins with what
-/// the code wrote.
+/// The most columns that are shown of a line that the code wrote. With its prefix the line fits a terminal of 80
+/// columns: a wrapped line would begin a row with text of the code's choice.
 const MAX_COLUMNS: usize = 68;
-/// The same for a tool's name where the answer is typed.
+/// The most columns of a tool's name that are shown, for the same reason.
 const MAX_NAME_COLUMNS: usize = 36;
-/// The same for a rule.
+/// The most columns of a rule that are shown, for the same reason.
 const MAX_RULE_COLUMNS: usize = 58;
-/// How many lines of code are shown before the one that calls, and after it.
-const LINES_AROUND: usize = 3;
+/// The number of lines of code that are shown before the line with the call, and after it.
+const CONTEXT_LINES: usize = 3;
 
-/// What a person is asked.
+/// The content of an approval's question.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The tool's full name.
     pub tool: &'a str,
-    /// What calling it does, if somebody said.
+    /// The tool's declared effect; `None`: undeclared.
     pub effect: Option<Effect>,
-    /// The rule of the policy that asks.
+    /// The rule of the policy that requires the approval.
     pub rule: &'a str,
-    /// Exactly what the tool would be called with.
+    /// The arguments that the tool gets if the call is approved.
     pub arguments: &'a Value,
-    /// The script, and the line in it that calls, from 1, if it is known.
+    /// The code and the number of the line with the call, from 1; `None`: the code, or the line, is not known.
     pub script: Option<(&'a str, Option<usize>)>,
-    /// How long there is for an answer.
+    /// The time that is left for an answer.
     pub remaining: Duration,
 }
 
-/// What a person says.
+/// A person's answer to a [`Question`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// This call may run.
+    /// Allows this call.
     Once,
-    /// Calls of this tool may, in this execution.
+    /// Allows all calls of this tool in this execution.
     Execution,
-    /// Calls of this tool may, in this session.
+    /// Allows all calls of this tool in this session.
     Session,
-    /// It may not.
+    /// Denies this call.
     No,
 }
 
-/// The question as text, which ends where the answer is typed. Only lines that start with a bar or a number hold what
-/// the code wrote, and nothing in them can move the cursor, change the direction of writing, or hide.
+/// Returns the question as text, which ends where the answer is typed. Text of the code's choice stands only after a
+/// bar (`|`), or shortened in the names of tool and rule, and is escaped: it cannot move the cursor, change the writing
+/// direction, or hide.
 pub fn render(question: &Question<'_>) -> String {
     let remaining = humantime::format_duration(Duration::from_secs(question.remaining.as_secs()));
     let mut text = describe(question);
     text += &format!("No answer within {remaining} is a no.\n");
     text += "[y] once  [e] this tool, this execution  [s] this tool, this session  [n] no\n";
-    text += &format!("Run {}? ", name(question.tool));
+    text += &format!("Run {}? ", fit_name(question.tool));
     text
 }
 
-/// The question without the answers there are: for where those are offered in another way.
+/// Returns the question without time limit and answers, for a user interface that offers them in another way.
 pub fn describe(question: &Question<'_>) -> String {
     let Question { tool, effect, rule, arguments, script, remaining: _ } = question;
     let effect = match effect {
@@ -74,7 +75,7 @@ pub fn describe(question: &Question<'_>) -> String {
         Some(Effect::Mutating) => "it changes something",
         Some(Effect::Privileged) => "it can do what a person has to answer for",
     };
-    let mut text = format!("The code wants to call {} ({effect}).\n", name(tool));
+    let mut text = format!("The code wants to call {} ({effect}).\n", fit_name(tool));
     text += &format!("The rule that asks: {}\nThe arguments:\n", cut(&visible(rule), MAX_RULE_COLUMNS));
     text += &render_arguments(arguments);
     if let Some((code, at)) = script {
@@ -83,7 +84,8 @@ pub fn describe(question: &Question<'_>) -> String {
     text
 }
 
-/// What was typed. Nothing means no; what is none of the answers is asked again.
+/// Parses a typed answer. An empty one is [`Answer::No`]; `None`: it is not one of the answers, and the question has to
+/// be asked again.
 pub fn parse_answer(typed: &str) -> Option<Answer> {
     match typed.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Some(Answer::Once),
@@ -94,6 +96,7 @@ pub fn parse_answer(typed: &str) -> Option<Answer> {
     }
 }
 
+/// Returns the lines of the arguments' JSON, and a warning if not all of it is shown.
 fn render_arguments(arguments: &Value) -> String {
     let shown = shortened(arguments, MAX_ARGUMENT_BYTES);
     let pretty = format!("{shown:#}");
@@ -103,7 +106,7 @@ fn render_arguments(arguments: &Value) -> String {
     for json in lines.by_ref().take(MAX_ARGUMENT_LINES) {
         let json = visible(json);
         is_cut |= json.width() > MAX_COLUMNS;
-        text += &format!("  | {}\n", line(&json));
+        text += &format!("  | {}\n", fit_line(&json));
     }
     if is_cut || lines.next().is_some() {
         text += "NOT ALL of the arguments is shown. Say no unless you know the rest.\n";
@@ -111,31 +114,33 @@ fn render_arguments(arguments: &Value) -> String {
     text
 }
 
+/// Returns the lines of the code around line `at`, or its first lines if that is `None`.
 fn render_script(code: &str, at: Option<usize>) -> String {
-    let first = at.unwrap_or(1).saturating_sub(LINES_AROUND).max(1);
+    let first = at.unwrap_or(1).saturating_sub(CONTEXT_LINES).max(1);
     let mut text = match at {
         Some(at) => format!("It is called in line {at} of the code:\n"),
         None => "The code begins:\n".to_owned(),
     };
-    let lines = code.lines().enumerate().skip(first - 1).take(2 * LINES_AROUND + 1);
+    let lines = code.lines().enumerate().skip(first - 1).take(2 * CONTEXT_LINES + 1);
     for (index, code) in lines {
         let number = index + 1;
         let mark = if at == Some(number) { '>' } else { ' ' };
-        text += &format!("{mark}{number:>5} | {}\n", line(code));
+        text += &format!("{mark}{number:>5} | {}\n", fit_line(code));
     }
     text
 }
 
-/// A text in one line of a terminal.
-fn line(text: &str) -> String {
+/// Escapes a text of the code's choice, and cuts it to [`MAX_COLUMNS`].
+fn fit_line(text: &str) -> String {
     cut(&visible(text), MAX_COLUMNS)
 }
 
-fn name(tool: &str) -> String {
+/// Escapes a tool's name, and cuts it to [`MAX_NAME_COLUMNS`].
+fn fit_name(tool: &str) -> String {
     cut(&visible(tool), MAX_NAME_COLUMNS)
 }
 
-/// The start of a text that takes so many columns.
+/// Returns a text of at most `columns` unchanged, and of a wider one the start that fits, and `…`.
 fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

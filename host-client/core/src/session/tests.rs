@@ -166,3 +166,96 @@ async fn the_end_of_the_session_ends_what_runs_in_it() {
     assert_eq!(error.code().unwrap(), &ErrorCode::SessionLost);
     assert!(error.to_string().contains("it was cut") && scene.client.is_over(), "{error}");
 }
+
+/// The application's span, the execution's and the call's are one exported trace; the relay and the tool are sent the context of
+/// spans that are in it.
+#[cfg(feature = "opentelemetry")]
+#[tokio::test]
+async fn the_exported_trace_goes_through_relay_and_tool() {
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
+    use tracing::Instrument as _;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("tests"));
+    // The runtime of this test has one thread: all its tasks have this subscriber.
+    let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+
+    let mut scene = Scene::new();
+    let seen = Arc::new(Mutex::new(None));
+    let remembered = Arc::clone(&seen);
+    let spec = ToolSpec::new("b.trace", "", json!({"type": "object"})).effect(Effect::ReadOnly);
+    let trace = move |_, context: crate::CallContext| {
+        *remembered.lock().unwrap() = Some(context.trace.to_string());
+        async { Ok("null".into()) }
+    };
+    scene.session.host.tools.add_with(spec, trace).unwrap();
+    let sent = async {
+        let execution = scene.client.execute(ExecuteRequest::new("the code").always_in_sandbox()).await.unwrap();
+        let Payload::Execute(sent) = scene.sent().await else { panic!("no execution") };
+        scene.receive(Scene::call(1, &sent.execution_id, "b.trace")).unwrap();
+        assert!(matches!(scene.sent().await, Payload::ToolResult(result) if result.success));
+        scene.session.end("done");
+        drop(execution);
+        sent
+    };
+    let sent = sent.instrument(tracing::info_span!("the application")).await;
+    drop(scene);
+    provider.force_flush().unwrap();
+
+    let spans = exporter.get_finished_spans().unwrap();
+    let named =
+        |name: &str| spans.iter().find(|span| span.name == name).unwrap_or_else(|| panic!("no {name}: {spans:?}"));
+    let (application, code, tool) = (named("the application"), named("execute_code"), named("execute_tool b.trace"));
+    assert_eq!(code.parent_span_id, application.span_context.span_id());
+    assert_eq!(tool.parent_span_id, code.span_context.span_id());
+    let context = |span: &opentelemetry_sdk::trace::SpanData| {
+        format!("00-{}-{}-01", span.span_context.trace_id(), span.span_context.span_id())
+    };
+    assert_eq!(sent.traceparent, context(code), "what the relay is sent");
+    assert_eq!(seen.lock().unwrap().take().unwrap(), context(tool), "what the tool gets");
+}
+
+/// Looks at a session whenever a span begins or is written to, as an application's own layer may.
+struct Looking(Arc<Session>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Looking {
+    fn on_new_span(
+        &self,
+        _: &tracing::span::Attributes<'_>,
+        _: &tracing::Id,
+        _: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        self.0.ledger.is_lost();
+    }
+
+    fn on_record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        self.0.ledger.is_lost();
+    }
+}
+
+/// With the ledger's lock held while spans begin or end, this would never end.
+#[test]
+fn no_code_of_others_runs_under_the_ledgers_lock() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut scene = Scene::new();
+            let looking = Looking(Arc::clone(&scene.session));
+            let _default = tracing::subscriber::set_default(tracing_subscriber::registry().with(looking));
+            let execution = scene.client.execute(ExecuteRequest::new("the code").always_in_sandbox()).await.unwrap();
+            let id = execution.id().as_str().to_owned();
+            scene.receive(Scene::call(1, &id, "a.slow")).unwrap();
+            tokio::task::yield_now().await;
+            let cancel = wire::Cancel { execution_id: id, call_id: "1".into(), ..wire::Cancel::default() };
+            scene.receive(Payload::Cancel(cancel)).unwrap();
+        });
+        done.send(()).unwrap();
+    });
+    assert!(ended.recv_timeout(Duration::from_secs(30)).is_ok(), "it hangs");
+}

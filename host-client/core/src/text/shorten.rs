@@ -1,13 +1,15 @@
-//! Large JSON in little room: for records and for people.
+//! Shortening of large JSON values and texts, for records and for people.
 
 use serde_json::{Map, Value};
 
-/// The least share of the room that a member of a shortened list or object gets, in bytes.
-const LEAST_SHARE: usize = 64;
-/// What of it goes into the member's name and what stands around it.
-const AROUND: usize = 24;
+/// The smallest share of a member of a shortened list or object, in bytes. Members that would get less are left out.
+const MIN_SHARE_BYTES: usize = 64;
+/// The part of a share that is reserved for a member's name and punctuation, in bytes.
+const OVERHEAD_BYTES: usize = 24;
 
-/// The value in about so many bytes. Each member gets the same share, so that a large one cannot push a small one out.
+/// Returns the value shortened to about `room` bytes of JSON. All members of a list or object get the same share, so
+/// that a large one does not displace small ones. Texts end with `… [n bytes]`, lists and objects with the number of
+/// members that were left out.
 pub fn shortened(value: &Value, room: usize) -> Value {
     match value {
         Value::String(text) if text.len() > room => Value::String(shortened_text(text, room)),
@@ -35,20 +37,22 @@ pub fn shortened(value: &Value, room: usize) -> Value {
     }
 }
 
-/// How many of so many members there is room for, and how much for each. It gets less at each level, however few there
-/// are.
+/// Returns the number of members that are shown, and the share of each in bytes. The share is smaller than `room` even
+/// for a single member, so that nesting ends.
 fn shares(members: usize, room: usize) -> (usize, usize) {
-    let shown = members.min(room / LEAST_SHARE);
-    (shown, (room / shown.max(1)).saturating_sub(AROUND))
+    let shown = members.min(room / MIN_SHARE_BYTES);
+    (shown, (room / shown.max(1)).saturating_sub(OVERHEAD_BYTES))
 }
 
-/// The beginning of a text that is longer, and how long it is.
+/// Returns a text of at most `room` bytes unchanged, and of a longer one the start, `…` and its length: `abc… [900
+/// bytes]`.
 pub fn shortened_text(text: &str, room: usize) -> String {
     let clipped = clipped(text, room);
     if text.len() <= room { clipped } else { format!("{clipped} [{} bytes]", text.len()) }
 }
 
-/// The beginning of a text that is longer.
+/// Returns a text of at most `room` bytes unchanged, and of a longer one the first `room` bytes or a little less, and
+/// `…`.
 pub fn clipped(text: &str, room: usize) -> String {
     let start = &text[..text.floor_char_boundary(room)];
     if start.len() < text.len() { format!("{start}…") } else { start.to_owned() }

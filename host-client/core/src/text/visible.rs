@@ -1,13 +1,14 @@
-//! Texts of strangers on a terminal: what it would obey, or not show, is spelled out.
+//! Escaping of untrusted texts for terminals: control characters and invisible ones are spelled out.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Letters and symbols by their class that show as nothing: fillers of Hangul, and the empty Braille pattern.
+/// Characters that are blank although Unicode classes them as letters or symbols: Hangul fillers, and the empty Braille
+/// pattern.
 const BLANKS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 
-/// The text with each control, format, invisible and combining character as `\u{…}`, and on one line: a terminal that it is
-/// printed to shows all of it and obeys nothing in it.
+/// Returns the text on one line, with each control, format, invisible and combining character as an escape such as `\n`
+/// or `\u{…}`: a terminal shows all of it, and executes none of it.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
         return text.into();
@@ -17,7 +18,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         match character {
             '"' | '\'' | '\\' => visible.push(character),
             _ if BLANKS.contains(&character) => {
-                // A String takes everything.
+                // Writing to a String cannot fail.
                 let _ = write!(visible, "{}", character.escape_unicode());
             }
             _ => visible.extend(character.escape_debug()),

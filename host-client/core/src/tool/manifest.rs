@@ -1,4 +1,4 @@
-//! What a tool may do, and how its calls are treated.
+//! The manifest of a tool: its effect on the world, its reach, and the limits of its calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,25 +6,45 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long a tool may take unless it says otherwise.
+/// The default of [`Manifest::timeout`], 30 seconds.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many bytes of JSON a tool may return unless it says otherwise.
+/// The default of [`Manifest::result_bytes`], 10 MiB.
 pub const DEFAULT_RESULT_BYTES: usize = 10 << 20;
 
-/// What calling a tool does to the world.
+/// The effect of calling a tool. Policies decide by it if no rule matches: by default, [`Effect::ReadOnly`] runs, and
+/// everything else needs an approval.
+///
+/// ```
+/// use host_client_core::{Effect, ToolError, Tools};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Path { path: String }
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tools = Tools::new();
+/// let read = |args: Path| async move { Ok::<_, ToolError>(std::fs::read_to_string(args.path)?) };
+/// let remove = |args: Path| async move { Ok::<_, ToolError>(std::fs::remove_file(args.path)?) };
+/// tools.add("files.read", "Reads a file", Effect::ReadOnly, read)?;
+/// tools.add("files.remove", "Removes a file", Effect::Mutating, remove)?;
+///
+/// // Policy files and audit records name an effect in snake case.
+/// assert_eq!("read_only".parse(), Ok(Effect::ReadOnly));
+/// assert_eq!(Effect::Privileged.to_string(), "privileged");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Nothing that anybody would notice.
+    /// Reads, and changes nothing.
     ReadOnly,
-    /// It changes something.
+    /// Changes data or state.
     Mutating,
-    /// It can do what a person has to answer for: run programs, spend money, reach anything.
+    /// Can do anything that a person has to answer for: run programs, spend money, reach any server.
     Privileged,
 }
 
 impl Effect {
-    /// The name in policy files and audit records.
+    /// Returns the name in policy files and audit records: `read_only`, `mutating` or `privileged`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadOnly => "read_only",
@@ -40,7 +60,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// There is no effect of this name.
+/// The error of parsing a text that names no [`Effect`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no effect {0:?}; there are: read_only, mutating, privileged")]
 pub struct UnknownEffect(String);
@@ -56,11 +76,11 @@ impl FromStr for Effect {
     }
 }
 
-/// What a tool can reach. Of the tool sets that come with this crate it is enforced; of other tools it is what they say.
+/// The resources that a tool can reach. The ready sets of tools enforce their mode; other tools only declare it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nobody said.
+    /// Not declared. This is the default.
     #[default]
     Undeclared,
     /// Nothing outside this process.
@@ -69,37 +89,58 @@ pub enum Mode {
     RestrictedLocal,
     /// Only the hosts and ports that it was given.
     RestrictedRemote,
-    /// Whatever this process can reach. Every call needs an approval, whatever the policy says.
+    /// Everything that this process can reach. Every call that the policy does not deny needs an approval.
     Privileged,
 }
 
-/// What happens to a result over a tool's limit.
+/// The treatment of a result that is longer than [`Manifest::result_bytes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
-    /// The call fails with `TOOL_RESULT_LIMIT`.
+    /// The call fails with `TOOL_RESULT_LIMIT`. This is the default.
     #[default]
     Fail,
-    /// A text is cut, and says so at its end. Anything else fails: half a JSON value is none.
+    /// A JSON string is cut, with a note at its end; the call fails for any other value, because JSON cannot be cut.
     Cut,
 }
 
-/// How calls of a tool are treated.
+/// The properties of a tool beyond its schemas: effect, reach and limits.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use host_client_core::{Effect, Manifest, Overflow, ToolSpec, Tools};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut spec = ToolSpec::new("logs.read", "Reads the log of today", serde_json::json!({"type": "object"}));
+/// spec.manifest = Manifest {
+///     effect: Some(Effect::ReadOnly),
+///     timeout: Duration::from_secs(5),
+///     result_bytes: 64 << 10,
+///     overflow: Overflow::Cut,
+///     concurrency: Some(2),
+///     ..Manifest::default()
+/// };
+/// let tools = Tools::new();
+/// tools.add_with(spec, |_arguments, _context| async { Ok(r#""all is quiet""#.into()) })?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// What calling it does; nothing where nobody said, which a policy treats with care.
+    /// The effect of a call; `None`, the default: undeclared. By default, policies require an approval then.
     pub effect: Option<Effect>,
-    /// What it can reach.
+    /// The resources that the tool can reach; [`Mode::Undeclared`] by default.
     pub mode: Mode,
-    /// How long a call may take.
+    /// The longest time that a call may take, waiting for [`Manifest::concurrency`] included; 30 seconds by default.
     pub timeout: Duration,
-    /// The most bytes of JSON that a call may return.
+    /// The most bytes of JSON that a call may return; 10 MiB by default.
     pub result_bytes: usize,
-    /// What happens to more.
+    /// The treatment of a longer result; [`Overflow::Fail`] by default.
     pub overflow: Overflow,
-    /// How many calls run at once; more wait, within their time.
+    /// The most calls that run at once, at least 1; further ones wait. `None`, the default: no limit.
     pub concurrency: Option<usize>,
-    /// Whether code may call it at all. A tool that it may not stays the agent's own: code does not learn that it exists.
+    /// `true`, the default, if code may call the tool. Otherwise only the application can, and code does not learn that
+    /// the tool exists.
     pub callable_from_code: bool,
 }
 
@@ -117,25 +158,42 @@ impl Default for Manifest {
     }
 }
 
-/// What somebody changes in the manifest of a tool that is not theirs. What is absent stays as it is.
+/// A change to the manifests of existing tools, such as those of an MCP server. Fields that are `None` stay as they
+/// are.
+///
+/// ```
+/// use host_client_core::{Effect, ManifestChange, ToolSpec, Tools};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tools = Tools::new();
+/// let spec = ToolSpec::new("github.list_issues", "Lists issues", serde_json::json!({"type": "object"}));
+/// tools.add_with(spec, |_arguments, _context| async { Ok("[]".into()) })?;
+///
+/// let reads = ManifestChange { effect: Some(Effect::ReadOnly), timeout_ms: Some(5_000), ..Default::default() };
+/// tools.amend(["github.*"], reads);
+/// let manifest = tools.spec("github.list_issues").map(|spec| spec.manifest);
+/// assert_eq!(manifest.and_then(|manifest| manifest.effect), Some(Effect::ReadOnly));
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestChange {
-    /// What calling it does.
+    /// The effect of a call.
     pub effect: Option<Effect>,
-    /// How long a call may take, in ms.
+    /// The longest time that a call may take, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The most bytes of JSON that a call may return.
     pub result_bytes: Option<usize>,
-    /// What happens to more.
+    /// The treatment of a longer result.
     pub overflow: Option<Overflow>,
-    /// How many calls run at once.
+    /// The most calls that run at once. A limit cannot be removed.
     pub concurrency: Option<usize>,
-    /// Whether code may call it at all.
+    /// `true` if code may call the tool.
     pub callable_from_code: Option<bool>,
 }
 
 impl ManifestChange {
+    /// Applies the change to a manifest.
     pub(crate) fn apply(&self, manifest: &mut Manifest) {
         manifest.effect = self.effect.or(manifest.effect);
         manifest.timeout = self.timeout_ms.map_or(manifest.timeout, Duration::from_millis);

@@ -1,6 +1,6 @@
-//! Storage of tools: which ones there are, under which servers, and where each server comes from.
+//! The storage of tools by server and name, with the origin of each server.
 //!
-//! It may change while a client is connected; whoever follows [`Registry::changes`] is told.
+//! It may change while a client is connected; [`Registry::changes`] notifies about it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,61 +18,66 @@ use super::validate::Schema;
 /// The origin of tools that the application registers itself.
 pub(crate) const APPLICATION: &str = "the application";
 
-/// Why a tool or a server's name cannot be registered.
+/// The error of registering a tool or reserving a server's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the tool {name:?} cannot be registered: {reason}")]
 pub struct InvalidTool {
-    /// The name of the tool, or of the server.
+    /// The full name of the tool, or the name of the server.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason, as a sentence.
     pub reason: String,
 }
 
-/// Identifies a tool by all that a person approves: another tool under the same name has another digest.
+/// A SHA-256 that identifies a tool by everything that a person approves: name, description, schemas, effect and mode.
+/// Another tool with the same name has another digest.
 pub(crate) type ToolDigest = [u8; 32];
 
-/// Tools by full name.
+/// The registered tools by full name.
 pub(crate) type ByName = BTreeMap<String, Arc<Registered>>;
 
-/// The tools of an application. Clones share them; a clone may see other manifests (see [`Registry::amended`]).
+/// A handle on the tools of an application. Clones share the tools; [`Registry::amended`] returns a handle that sees
+/// changed manifests.
 #[derive(Clone)]
 pub(crate) struct Registry {
-    shared: Arc<Shared>,
-    /// Changes of manifests that hold for this handle alone.
-    view: Option<Arc<View>>,
+    shared: Arc<SharedRegistry>,
+    /// The changes of manifests that only this handle and its clones see; `None`: there are none.
+    view: Option<Arc<AmendedView>>,
 }
 
-/// The same tools with other manifests.
-struct View {
+/// A view of the registry's tools with changed manifests.
+struct AmendedView {
     amendments: Vec<(ToolPatterns, ManifestChange)>,
-    /// The amended tools, and the version of the registry that they were made of.
+    /// The changed tools, and the version of the registry that they were made from; `None`: not made yet.
     made: Mutex<Option<(u64, Arc<ByName>)>>,
 }
 
-struct Shared {
+/// The registry behind all handles.
+struct SharedRegistry {
     state: RwLock<State>,
-    /// Counts the changes.
+    /// The number of changes so far.
     changed: watch::Sender<u64>,
 }
 
+/// The tools, servers and manifest changes.
 #[derive(Default)]
 struct State {
     by_name: Arc<ByName>,
-    /// The origin of each server.
+    /// The origin of each server, by the server's name.
     servers: BTreeMap<String, Arc<str>>,
-    /// Changes of manifests in the order in which they were asked for; they hold for tools to come, too.
+    /// The changes of manifests in the order in which they were made. They also apply to tools that are registered
+    /// later.
     amendments: Vec<(ToolPatterns, ManifestChange)>,
 }
 
-/// A tool with its schemas compiled.
+/// A registered tool with its compiled schemas.
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) name: ToolName,
     pub(crate) spec: ToolSpec,
     pub(crate) arguments: Arc<Schema>,
-    /// The schema that results are checked against; `None`: they are not checked.
+    /// The schema that results are checked against; `None`: results are not checked.
     pub(crate) result: Option<Arc<Schema>>,
-    /// Limits the calls that run at once; `None`: no limit.
+    /// The semaphore that limits the calls that run at once; `None`: no limit.
     pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) digest: ToolDigest,
@@ -104,7 +109,8 @@ impl Registered {
         Ok(Self { name, spec, arguments, result, places: None, tool, digest, declared: Arc::default() })
     }
 
-    /// Returns the tool with changed manifests. It shares the places of `before` where the concurrency is the same.
+    /// Returns the tool with all changes applied whose patterns match its name. It shares the semaphore of `before`,
+    /// the same tool before the changes, if the concurrency is the same: calls that run already count.
     fn amended<'a>(
         mut self,
         changes: impl IntoIterator<Item = &'a (ToolPatterns, ManifestChange)>,
@@ -120,10 +126,10 @@ impl Registered {
         let kept = before.filter(|before| before.spec.manifest.concurrency == concurrency);
         self.places = concurrency.map(|places| match kept.and_then(|before| before.places.clone()) {
             Some(places) => places,
-            // A semaphore holds no more; with none at all the tool would never answer.
+            // A semaphore with more permits panics; with 0 permits no call would ever run.
             None => Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
         });
-        // Of all that can be changed, a person approves the effect alone.
+        // The effect is the only part of the digest that a change can affect.
         if self.spec.manifest.effect != effect {
             self.digest = digest(&self.spec);
         }
@@ -131,12 +137,13 @@ impl Registered {
     }
 }
 
+/// Returns the digest of everything about a tool that a person approves.
 fn digest(spec: &ToolSpec) -> ToolDigest {
     let manifest = &spec.manifest;
-    let words =
+    let approved =
         (&spec.name, &spec.description, &spec.input_schema, &spec.output_schema, manifest.effect, manifest.mode);
-    // Values always have a JSON form.
-    Sha256::digest(serde_json::to_vec(&words).unwrap_or_default()).into()
+    // Writing JSON values as JSON cannot fail.
+    Sha256::digest(serde_json::to_vec(&approved).unwrap_or_default()).into()
 }
 
 impl fmt::Debug for Registry {
@@ -147,14 +154,14 @@ impl fmt::Debug for Registry {
 
 impl Default for Registry {
     fn default() -> Self {
-        let shared = Shared { state: RwLock::default(), changed: watch::Sender::new(0) };
+        let shared = SharedRegistry { state: RwLock::default(), changed: watch::Sender::new(0) };
         Self { shared: Arc::new(shared), view: None }
     }
 }
 
 impl Registry {
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        // Changed only under this lock, by code that does not panic half way.
+        // A poisoned lock is usable: the code that changes the state does not panic midway.
         self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,14 +169,14 @@ impl Registry {
         self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the tools as this handle sees them.
+    /// Returns the tools with their manifests as this handle sees them.
     pub(crate) fn by_name(&self) -> Arc<ByName> {
         let now = self.version();
         let tools = Arc::clone(&self.read().by_name);
         let Some(view) = &self.view else { return tools };
         let mut made = view.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, made)) = &*made
-            && *of == now
+        if let Some((version, made)) = &*made
+            && *version == now
         {
             return Arc::clone(made);
         }
@@ -178,7 +185,7 @@ impl Registry {
             if !view.amendments.iter().any(|(patterns, _)| patterns.allow(&tool.name)) {
                 return (name.clone(), Arc::clone(tool));
             }
-            // The places of the others count for this handle, too, unless it has a limit of its own.
+            // All handles share a tool's concurrency limit, unless this one changes it.
             let before = before.as_ref().and_then(|before| before.get(name)).unwrap_or(tool);
             (name.clone(), Arc::new(tool.as_ref().clone().amended(&view.amendments, Some(before))))
         });
@@ -188,11 +195,9 @@ impl Registry {
     }
 
     /// Returns a handle on the same tools that sees changed manifests. Tools registered with either handle are in both.
-    pub(crate) fn amended(&self, changes: &[(String, ManifestChange)]) -> Self {
-        let of = |(pattern, change): &(String, ManifestChange)| {
-            (ToolPatterns::new(Some(vec![pattern.clone()])), change.clone())
-        };
-        let view = View { amendments: changes.iter().map(of).collect(), made: Mutex::default() };
+    /// The changes replace those of this handle.
+    pub(crate) fn amended(&self, changes: &[(ToolPatterns, ManifestChange)]) -> Self {
+        let view = AmendedView { amendments: changes.to_vec(), made: Mutex::default() };
         let view = (!view.amendments.is_empty()).then(|| Arc::new(view));
         Self { shared: Arc::clone(&self.shared), view }
     }
@@ -202,12 +207,13 @@ impl Registry {
         *self.shared.changed.borrow()
     }
 
-    /// Follows the number of changes.
+    /// Returns a receiver of the number of changes, which is notified of each.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changed.subscribe()
     }
 
-    fn tell(&self) {
+    /// Counts a change, and notifies the receivers.
+    fn notify(&self) {
         self.shared.changed.send_modify(|changes| *changes += 1);
     }
 
@@ -241,11 +247,11 @@ impl Registry {
                 state.insert(tool, None);
             }
         }
-        self.tell();
+        self.notify();
         Ok(())
     }
 
-    /// Takes a server's name for an origin.
+    /// Reserves a server's name for the tools of an origin.
     ///
     /// # Errors
     /// [`InvalidTool`]: the name is not usable, is reserved, or belongs to another origin.
@@ -264,17 +270,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Gives a server's name back; its tools go with it.
+    /// Releases a server's name, and removes the server's tools.
     pub(crate) fn release_server(&self, server: &str) {
         {
             let mut state = self.write();
-            state.without(server);
+            state.remove_tools_of(server);
             state.servers.remove(server);
         }
-        self.tell();
+        self.notify();
     }
 
-    /// Puts these tools in the place of all that the server had. Returns those that could not be registered.
+    /// Replaces all tools of a server in one step. Returns the errors of those that could not be registered; the others
+    /// are.
     pub(crate) fn replace(&self, server: &str, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Vec<InvalidTool> {
         let mut refused = Vec::new();
         let mut accepted: BTreeMap<String, Registered> = BTreeMap::new();
@@ -293,16 +300,16 @@ impl Registry {
         }
         {
             let mut state = self.write();
-            let before = state.without(server);
+            let before = state.remove_tools_of(server);
             for (name, registered) in accepted {
                 state.insert(registered, before.get(&name));
             }
         }
-        self.tell();
+        self.notify();
         refused
     }
 
-    /// Changes the manifests of the tools that one of the patterns matches, now and in future.
+    /// Changes the manifests of the tools that a pattern matches, now and in future.
     pub(crate) fn amend(&self, patterns: ToolPatterns, change: ManifestChange) {
         {
             let mut state = self.write();
@@ -314,15 +321,16 @@ impl Registry {
             }
             state.amendments.push(change);
         }
-        self.tell();
+        self.notify();
     }
 
-    /// Returns the servers with their origins.
+    /// Returns the name and the origin of each server.
     pub(crate) fn servers(&self) -> Vec<(String, String)> {
         self.read().servers.iter().map(|(server, origin)| (server.clone(), origin.to_string())).collect()
     }
 
-    /// Explains that no tool has this name: the code and a message that names the nearest one, if any.
+    /// Returns the error for a name that no tool has: `UNKNOWN_TOOL` or `UNKNOWN_SERVER`, and a message with the most
+    /// similar name, if there is one.
     pub(crate) fn unknown(&self, name: &ToolName) -> (ErrorCode, String) {
         let (by_name, state) = (self.by_name(), self.read());
         let (server, tool) = (name.server(), name.tool());
@@ -340,20 +348,24 @@ impl Registry {
 }
 
 impl State {
+    /// Adds a tool with its changed manifest. `before` is the tool that it replaces, if any.
     fn insert(&mut self, registered: Registered, before: Option<&Arc<Registered>>) {
         let registered = registered.amended(&self.amendments, before);
         Arc::make_mut(&mut self.by_name).insert(registered.name.as_str().to_owned(), Arc::new(registered));
     }
 
     /// Removes the tools of a server. Returns all tools as they were before.
-    fn without(&mut self, server: &str) -> Arc<ByName> {
+    fn remove_tools_of(&mut self, server: &str) -> Arc<ByName> {
         let before = Arc::clone(&self.by_name);
         Arc::make_mut(&mut self.by_name).retain(|_, it| it.name.server() != server);
         before
     }
 }
 
-/// Checks that a server's name is not reserved.
+/// Checks that a server's name is not one of the two reserved names.
+///
+/// # Errors
+/// The name is reserved; the text says for what.
 fn check_free(server: &str) -> Result<(), String> {
     let reason = match server {
         INTROSPECTION_SERVER => "what code asks about its tools is answered under it, such as mcp.search",
@@ -363,6 +375,7 @@ fn check_free(server: &str) -> Result<(), String> {
     Err(format!("the server name {server:?} is reserved: {reason}; use another one"))
 }
 
+/// Returns the message that a server's name belongs to another origin.
 fn taken(server: &str, other: &str, origin: &str) -> String {
     format!("the server name {server:?} belongs to {other}; {origin} needs another one")
 }

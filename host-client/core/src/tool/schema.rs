@@ -1,42 +1,47 @@
-//! Which schemas are taken. A schema comes from a tool's author, who may be anybody, and is evaluated on arguments that come
-//! from a relay: what could make that endless, or only very long, is refused when the tool is registered.
+//! The check of a tool's schema when the tool is registered. A schema comes from a tool's author, who is not trusted,
+//! and is evaluated on arguments that come from a relay: a schema whose evaluation could take very long, or never end,
+//! is refused.
 //!
-//! It is enough to bound how often parts of a schema can be asked about one place of a value, references followed: the
-//! validator remembers what it found where a schema contains itself.
+//! The check bounds the cost of a schema: the number of subschemas that are evaluated for one place of a value, with
+//! all references written out. This is enough, because the validator caches its results where a schema contains itself.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// The most bytes of a schema, as JSON.
+/// The most bytes of a schema's JSON, 1 MiB.
 const MAX_BYTES: usize = 1 << 20;
-/// How often parts of a schema may be asked, when every reference is written out once.
+/// The highest cost of a schema: the number of its subschemas, with every reference written out.
 const MAX_COST: u64 = 10_000;
-/// How deeply a schema may nest, when every reference is written out.
+/// The most levels of a schema, with every reference written out.
 const MAX_DEPTH: usize = 100;
-/// How many regular expressions it may hold.
+/// The most regular expressions in a schema.
 const MAX_PATTERNS: usize = 200;
 
-/// Keywords whose schemas are about the value itself, not about something inside of it.
-const IN_PLACE: [&str; 9] =
+/// The keywords whose subschemas apply to the value itself, not to a part of it.
+const IN_PLACE_KEYWORDS: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Those of them that hold schemas by name.
-const BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// Keywords that hold values, not schemas.
-const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
-/// Keywords that hold schemas for references alone.
-const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+/// The keywords among [`IN_PLACE_KEYWORDS`] that hold an object of subschemas by property name.
+const BY_NAME_KEYWORDS: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// The keywords that hold values, not subschemas.
+const DATA_KEYWORDS: [&str; 4] = ["const", "default", "enum", "examples"];
+/// The keywords that hold subschemas which apply only where a reference points to them.
+const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
+/// The keywords that hold references.
+const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What is known of a schema that is taken.
+/// The result of checking a schema that is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// It contains itself, such as that of a tree.
+    /// `true` if the schema contains itself, as that of a tree does.
     pub(crate) is_recursive: bool,
 }
 
+/// Checks that the evaluation of a schema ends, and soon.
+///
 /// # Errors
-/// Evaluating the schema could take too long, or for ever; the text says why.
+/// The schema is too large or too deep, refers to itself in a loop, refers to something outside of itself, or costs too
+/// much to evaluate. The text says which.
 pub(crate) fn check(schema: &Value) -> Result<Checked, String> {
     let bytes = schema.to_string().len();
     if bytes > MAX_BYTES {
@@ -44,23 +49,29 @@ pub(crate) fn check(schema: &Value) -> Result<Checked, String> {
     }
     let mut check = Check { root: schema, costs: HashMap::new(), open: Vec::new(), patterns: 0, is_recursive: false };
     check.cost(schema, true)?;
-    // Definitions are compiled, asked or not.
+    // The validator compiles all definitions, also those without references.
     check.definitions(schema, 0)?;
     Ok(Checked { is_recursive: check.is_recursive })
 }
 
+/// The state of a check.
 struct Check<'a> {
     root: &'a Value,
-    /// What was found for a schema, by its address.
+    /// The costs of the subschemas that were visited, by their address.
     costs: HashMap<*const Value, u64>,
-    /// The schemas around the current one, and whether each is asked about the same value as the one before.
+    /// The subschemas around the current one; `true`: it applies to the same value as the one around it.
     open: Vec<(*const Value, bool)>,
+    /// The number of regular expressions so far.
     patterns: usize,
     is_recursive: bool,
 }
 
 impl<'a> Check<'a> {
-    /// How often parts of this schema are asked, itself included. `in_place`: about the same value as what led here.
+    /// Returns the number of subschemas in this one, itself included, with references written out. `in_place` is `true`
+    /// if it applies to the same value as the schema around it.
+    ///
+    /// # Errors
+    /// The schema is too deep, refers to itself in a loop, or costs too much.
     fn cost(&mut self, schema: &'a Value, in_place: bool) -> Result<u64, String> {
         let place = std::ptr::from_ref(schema);
         if let Some(known) = self.costs.get(&place) {
@@ -94,23 +105,26 @@ impl<'a> Check<'a> {
         Ok(cost)
     }
 
+    /// Returns the cost of a schema that is an object.
     fn members(&mut self, members: &'a serde_json::Map<String, Value>) -> Result<u64, String> {
         let mut cost = 1_u64;
         for (keyword, value) in members {
             let keyword = keyword.as_str();
             match value {
-                Value::String(reference) if REFERENCES.contains(&keyword) => {
+                Value::String(reference) if REFERENCE_KEYWORDS.contains(&keyword) => {
                     let target = self.target(reference)?;
                     cost = cost.saturating_add(self.cost(target, true)?);
                 }
-                Value::String(_) if keyword == "pattern" => self.pattern()?,
-                Value::Object(_) | Value::Array(_) if !DATA.contains(&keyword) && !DEFINITIONS.contains(&keyword) => {
+                Value::String(_) if keyword == "pattern" => self.count_pattern()?,
+                Value::Object(_) | Value::Array(_)
+                    if !DATA_KEYWORDS.contains(&keyword) && !DEFINITION_KEYWORDS.contains(&keyword) =>
+                {
                     if let ("patternProperties", Value::Object(patterns)) = (keyword, value) {
-                        patterns.iter().try_for_each(|_| self.pattern())?;
+                        patterns.iter().try_for_each(|_| self.count_pattern())?;
                     }
-                    let in_place = IN_PLACE.contains(&keyword);
+                    let in_place = IN_PLACE_KEYWORDS.contains(&keyword);
                     match value {
-                        Value::Object(by_name) if BY_NAME.contains(&keyword) => {
+                        Value::Object(by_name) if BY_NAME_KEYWORDS.contains(&keyword) => {
                             for schema in by_name.values() {
                                 cost = cost.saturating_add(self.cost(schema, true)?);
                             }
@@ -121,18 +135,21 @@ impl<'a> Check<'a> {
                 _ => {}
             }
         }
-        // To know what is left over, everything else is asked once more.
-        let again = ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| members.contains_key(*keyword));
-        Ok(if again { cost.saturating_mul(2) } else { cost })
+        // To find the members that are not evaluated yet, the validator evaluates everything else once more.
+        let is_doubled =
+            ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| members.contains_key(*keyword));
+        Ok(if is_doubled { cost.saturating_mul(2) } else { cost })
     }
 
-    fn pattern(&mut self) -> Result<(), String> {
+    /// Counts a regular expression.
+    fn count_pattern(&mut self) -> Result<(), String> {
         self.patterns += 1;
         let too_many = self.patterns > MAX_PATTERNS;
         if too_many { Err(format!("its schema holds more than {MAX_PATTERNS} patterns")) } else { Ok(()) }
     }
 
-    /// Every definition, wherever it stands; and nothing that gives a part of the schema an address of its own.
+    /// Checks all definitions at any depth, and that no subschema has an `$id` of its own, which would change the
+    /// meaning of the references in it.
     fn definitions(&mut self, value: &'a Value, depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err(format!("its schema nests more than {MAX_DEPTH} levels"));
@@ -143,10 +160,10 @@ impl<'a> Check<'a> {
                     return Err("a part of its schema has an address of its own ($id)".into());
                 }
                 for (keyword, value) in members {
-                    if DEFINITIONS.contains(&keyword.as_str()) {
+                    if DEFINITION_KEYWORDS.contains(&keyword.as_str()) {
                         self.cost(value, false)?;
                     }
-                    if !DATA.contains(&keyword.as_str()) {
+                    if !DATA_KEYWORDS.contains(&keyword.as_str()) {
                         self.definitions(value, depth + 1)?;
                     }
                 }
@@ -157,7 +174,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// What a reference points to, which has to be within this schema.
+    /// Returns the subschema that a reference points to.
+    ///
+    /// # Errors
+    /// It points outside of the schema, or to nothing.
     fn target(&self, reference: &str) -> Result<&'a Value, String> {
         if !reference.starts_with('#') {
             return Err(format!("its schema refers to {reference:.80?}; only references into itself (#…) are taken"));
@@ -167,9 +187,10 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What a reference into a schema itself points to, if it does.
+/// Returns the subschema that a reference such as `#/$defs/a` or `#anchor` points to; `None`: the reference points
+/// outside of the schema, or to nothing.
 pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    let fragment = decoded(reference.strip_prefix('#')?)?;
+    let fragment = percent_decode(reference.strip_prefix('#')?)?;
     match fragment.as_str() {
         "" => Some(root),
         pointer if pointer.starts_with('/') => root.pointer(pointer),
@@ -177,8 +198,8 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
     }
 }
 
-/// A fragment with its percent-encoding undone.
-fn decoded(text: &str) -> Option<String> {
+/// Decodes the percent-encoding of a fragment; `None`: it is invalid, or not UTF-8.
+fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -194,6 +215,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Returns the subschema with this `$anchor` or `$dynamicAnchor`.
 fn find_anchor<'a>(value: &'a Value, anchor: &str, depth: usize) -> Option<&'a Value> {
     if depth > MAX_DEPTH {
         return None;

@@ -1,5 +1,5 @@
-//! Arguments against the schema of their tool, before the tool sees them, and results before the code does. References are
-//! never fetched.
+//! Validation of arguments before the tool gets them, and of results before the code gets them, against the tool's JSON
+//! Schemas. References to other documents are refused, never fetched.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -11,23 +11,26 @@ use serde_json::Value;
 
 use crate::tool::schema::{self, Checked};
 
-/// How many faults an error names.
-const NAMED_FAULTS: usize = 3;
-
-/// The most values of arguments whose faults are named: naming them asks far more than finding that there are any.
-const MAX_EXPLAINED: usize = 5_000;
-/// The most memory of one regular expression, in bytes.
+/// The most faults that an error names.
+const MAX_NAMED_FAULTS: usize = 3;
+/// The most fields that an error lists.
+const MAX_LISTED_FIELDS: usize = 20;
+/// The most JSON values in arguments or results whose faults are named, counted at all depths. Naming faults takes far
+/// longer than finding that there is one: of larger ones an error says only that they do not fit.
+const MAX_EXPLAINED_VALUES: usize = 5_000;
+/// The most memory of one compiled regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// A compiled JSON Schema.
 pub struct Schema {
     validator: jsonschema::Validator,
-    /// As it was given, to find what could have been meant.
+    /// The schema as it was given, from which errors suggest field names.
     schema: Value,
+    /// `true` if the schema contains itself.
     is_recursive: bool,
 }
 
-/// Proof that arguments fit their tool's schema.
+/// Arguments that fit their tool's schema. Only [`Schema::check`] creates them.
 #[derive(Debug)]
 pub struct ValidArguments(Arc<Value>);
 
@@ -38,21 +41,23 @@ impl fmt::Debug for Schema {
 }
 
 impl ValidArguments {
+    /// Returns the arguments.
     pub fn into_inner(self) -> Value {
         Arc::unwrap_or_clone(self.0)
     }
 
-    /// For those who look and do not touch.
+    /// Returns the arguments for reading, without copying them.
     pub fn share(&self) -> Arc<Value> {
         Arc::clone(&self.0)
     }
 }
 
 impl Schema {
-    /// Compiles a schema.
+    /// Compiles a schema, once its evaluation is known to end soon.
     ///
     /// # Errors
-    /// It is not one; the text says where.
+    /// `schema` is not a JSON Schema, refers to other documents, or is too large or too costly to evaluate. The text is
+    /// for the tool's author.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         let Checked { is_recursive } = schema::check(schema)?;
         let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES);
@@ -61,10 +66,11 @@ impl Schema {
         Ok(Self { validator, schema: schema.clone(), is_recursive })
     }
 
-    /// Checks arguments.
+    /// Checks the arguments of a call.
     ///
     /// # Errors
-    /// They do not fit; the text names where, what is expected and what came.
+    /// They do not fit the schema. The text names up to three places with what is expected and what the arguments have
+    /// there, and suggests similar field names. It is for the author of the code.
     pub fn check(&self, arguments: Value) -> Result<ValidArguments, String> {
         if self.validator.is_valid(&arguments) {
             return Ok(ValidArguments(Arc::new(arguments)));
@@ -78,12 +84,12 @@ impl Schema {
         if let Some(none) = none.filter(|none| self.validator.is_valid(none)) {
             return Ok(ValidArguments(Arc::new(none)));
         }
-        // What the library collects to name faults has no bound of its own.
-        if self.is_recursive || !has_at_most(&arguments, &mut MAX_EXPLAINED.clone()) {
+        // The library collects faults without a limit.
+        if !self.can_explain(&arguments) {
             return Err("they do not fit its schema".into());
         }
         let mut message = String::new();
-        for (number, fault) in self.validator.iter_errors(&arguments).take(NAMED_FAULTS).enumerate() {
+        for (number, fault) in self.validator.iter_errors(&arguments).take(MAX_NAMED_FAULTS).enumerate() {
             let mut path = fault.instance_path().to_string();
             path.truncate(path.floor_char_boundary(200));
             let place = if path.is_empty() { "the arguments".to_owned() } else { path };
@@ -95,18 +101,17 @@ impl Schema {
         }
         Err(message)
     }
-}
 
-impl Schema {
-    /// Checks a result. The text names places and expectations, and nothing of what the tool said.
+    /// Checks the result of a call.
     ///
     /// # Errors
-    /// It does not fit.
+    /// It does not fit the schema. The text names the first place and what is expected there, but no part of the
+    /// result.
     pub fn check_result(&self, result: &Value) -> Result<(), String> {
         if self.validator.is_valid(result) {
             return Ok(());
         }
-        if self.is_recursive || !has_at_most(result, &mut MAX_EXPLAINED.clone()) {
+        if !self.can_explain(result) {
             return Err("it does not fit".into());
         }
         let fault = self.validator.iter_errors(result).next();
@@ -117,7 +122,13 @@ impl Schema {
         Err(format!("at {place}: {}", expectation(&fault)))
     }
 
-    /// What is wrong: what was expected, what came, and the field that may have been meant.
+    /// Returns `true` if the faults of a value can be named in a bounded time.
+    fn can_explain(&self, value: &Value) -> bool {
+        !self.is_recursive && has_at_most(value, &mut MAX_EXPLAINED_VALUES.clone())
+    }
+
+    /// Returns a fault in words: what is expected, what the arguments have, and the field name that may have been
+    /// meant.
     fn describe(&self, fault: &ValidationError<'_>, arguments: &Value) -> String {
         let keyword = fault.schema_path().to_string();
         let object = keyword.rsplit_once('/').and_then(|(object, _)| self.schema.pointer(object));
@@ -126,7 +137,8 @@ impl Schema {
         match fault.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                let fields: Vec<_> = unexpected.iter().take(NAMED_FAULTS).map(|it| unknown_field(it, &known)).collect();
+                let fields: Vec<_> =
+                    unexpected.iter().take(MAX_NAMED_FAULTS).map(|it| unknown_field(it, &known)).collect();
                 format!("there is no field {}", fields.join(", nor "))
             }
             ValidationErrorKind::Required { property: Value::String(missing) } => {
@@ -143,7 +155,7 @@ impl Schema {
     }
 }
 
-/// What a schema wants, without what came.
+/// Returns what a schema expects, without any part of the value that does not fit.
 fn expectation(fault: &ValidationError<'_>) -> String {
     match fault.kind() {
         ValidationErrorKind::Required { property } => format!("the required field {property} is missing"),
@@ -152,26 +164,24 @@ fn expectation(fault: &ValidationError<'_>) -> String {
     }
 }
 
-/// How many fields an error lists.
-const MAX_LISTED: usize = 20;
-
+/// Returns a field's name with the known name that is most similar, or else a list of the known names.
 fn unknown_field(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(meant) => format!("{name:?}; did you mean {meant:?}?"),
         None if known.is_empty() => format!("{name:?}; there are none"),
         None => {
-            // The order of a schema's members is kept or not, as the features of serde_json are.
+            // The order of a schema's members depends on the features of serde_json.
             let mut some = known.to_vec();
             some.sort_unstable();
-            let others = some.len().saturating_sub(MAX_LISTED);
-            some.truncate(MAX_LISTED);
+            let others = some.len().saturating_sub(MAX_LISTED_FIELDS);
+            some.truncate(MAX_LISTED_FIELDS);
             let more = if others > 0 { format!(" and {others} others") } else { String::new() };
             format!("{name:?}; there are: {}{more}", some.join(", "))
         }
     }
 }
 
-/// Whether a value consists of no more values than are `left`.
+/// Returns `true` if a value consists of at most `left` values at all depths, and subtracts their number from `left`.
 fn has_at_most(value: &Value, left: &mut usize) -> bool {
     let Some(less) = left.checked_sub(1) else { return false };
     *left = less;

@@ -49,7 +49,7 @@ fn a_handle_with_other_manifests_leaves_the_others_as_they_are() {
     let mount = tools.mount("a", "a test").unwrap();
     assert!(mount.replace([tool("a.one")]).is_empty());
     let change = ManifestChange { effect: Some(Effect::ReadOnly), concurrency: Some(1), ..ManifestChange::default() };
-    let view = tools.amended(&[("a.*".into(), change)]);
+    let view = tools.amended(&[(ToolPatterns::checked(["a.*"]).unwrap(), change)]);
     let effect = |tools: &Tools, name: &str| tools.spec(name).unwrap().manifest.effect;
     assert_eq!((effect(&tools, "a.one"), effect(&view, "a.one")), (None, Some(Effect::ReadOnly)));
     let held = view.get("a.one").unwrap();
@@ -69,9 +69,9 @@ fn manifests_can_be_amended_before_and_after() {
     let mount = tools.mount("a", "a test").unwrap();
     assert!(mount.replace([tool("a.one")]).is_empty());
     let change = ManifestChange { effect: Some(Effect::ReadOnly), ..ManifestChange::default() };
-    tools.amend(["a.*"], change);
+    tools.amend(["a.*"], change).unwrap();
     let hide = ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() };
-    tools.amend(["a.two"], hide);
+    tools.amend(["a.two"], hide).unwrap();
     assert_eq!(tools.spec("a.one").unwrap().manifest.effect, Some(Effect::ReadOnly));
     mount.replace([tool("a.one"), tool("a.two")]);
     assert_eq!(tools.spec("a.two").unwrap().manifest.effect, Some(Effect::ReadOnly));

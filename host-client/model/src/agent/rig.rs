@@ -14,7 +14,7 @@ pub struct ToolFailed(String);
 
 /// A report as rig takes it: what was printed stands below the value, and images that models take are images. Of other binary
 /// data, the text says what there was.
-fn result(report: Report) -> Result<ToolOutput, ToolFailed> {
+pub(crate) fn result(report: Report) -> Result<ToolOutput, ToolFailed> {
     let text = match report.notes {
         Some(notes) => format!("{}\n\n{notes}", report.text),
         None => report.text,
@@ -32,7 +32,7 @@ fn result(report: Report) -> Result<ToolOutput, ToolFailed> {
 }
 
 /// Left to itself, rig tells the model no more than that it failed.
-fn told(error: ToolFailed) -> ToolExecutionError {
+pub(crate) fn with_feedback(error: ToolFailed) -> ToolExecutionError {
     let feedback = error.to_string();
     ToolExecutionError::from_error(error).with_model_feedback(feedback)
 }
@@ -44,7 +44,7 @@ impl ExecuteCode {
             let (called, tools) = (name.clone(), self.clone());
             let call = move |arguments: Value| -> rig_core::wasm_compat::WasmBoxedFuture<'static, _> {
                 let (name, tools) = (called.clone(), tools.clone());
-                Box::pin(async move { result(tools.call_tool(&name, arguments).await).map_err(told) })
+                Box::pin(async move { result(tools.call_tool(&name, arguments).await).map_err(with_feedback) })
             };
             // A name that is empty is refused; none of them is.
             ToolName::new(name).ok().map(|name| DynamicTool::new(name, description, parameters, call))
@@ -68,31 +68,7 @@ impl PortableTool for ExecuteCode {
     }
 
     fn map_error(&self, error: ToolFailed) -> ToolExecutionError {
-        told(error)
-    }
-
-    async fn call(&self, arguments: Value) -> Result<ToolOutput, ToolFailed> {
-        result(Self::call(self, arguments).await)
-    }
-}
-
-#[cfg(feature = "sandbox-execute")]
-impl PortableTool for crate::sandbox_execute::SandboxExecute {
-    const NAME: &'static str = Self::NAME;
-    type Args = Value;
-    type Output = ToolOutput;
-    type Error = ToolFailed;
-
-    fn description(&self) -> String {
-        self.definition().description
-    }
-
-    fn parameters(&self) -> Value {
-        self.definition().parameters
-    }
-
-    fn map_error(&self, error: ToolFailed) -> ToolExecutionError {
-        told(error)
+        with_feedback(error)
     }
 
     async fn call(&self, arguments: Value) -> Result<ToolOutput, ToolFailed> {

@@ -3,7 +3,6 @@
 use super::footer::kilobytes;
 use super::json::{Member, Place, each_member, follow, unquoted};
 use super::path::{Path, Range};
-use super::store::ReadError;
 use host_client_core::text::clipped;
 
 /// How many of the keys that there are an error names.
@@ -19,6 +18,33 @@ pub struct Page {
     pub text: String,
     /// The offset of the next page, if there is one.
     pub next_offset: Option<usize>,
+}
+
+/// Why nothing can be read. The words are for the model.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The handle is none of this store's, or what it stood for is gone.
+    #[error(
+        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread for \
+         long or newer outputs need the room; run the code again, and return less"
+    )]
+    UnknownHandle,
+    /// The path is not written as one.
+    #[error(
+        "the path cannot be read: {0}; write it as results.items[3].name, as [\"a.b\"].c, or as a JSON Pointer: \
+         /results/items/3"
+    )]
+    InvalidPath(&'static str),
+    /// The path leads nowhere.
+    #[error("there is no {missing:?} at {at:?}; {there}")]
+    NotThere {
+        /// The first step that leads nowhere.
+        missing: String,
+        /// The path up to there.
+        at: String,
+        /// What there is instead.
+        there: String,
+    },
 }
 
 /// What is at a path of a text.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::page::{Page, page};
+use super::page::{Page, ReadError, page};
 use super::path::path;
 
 /// How many random bytes a handle has.
@@ -43,33 +43,6 @@ impl Default for StoreConfig {
             page_bytes: 20_000,
         }
     }
-}
-
-/// Why nothing can be read. The words are for the model.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The handle is none of this store's, or what it stood for is gone.
-    #[error(
-        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread for \
-         long or newer outputs need the room; run the code again, and return less"
-    )]
-    UnknownHandle,
-    /// The path is not written as one.
-    #[error(
-        "the path cannot be read: {0}; write it as results.items[3].name, as [\"a.b\"].c, or as a JSON Pointer: \
-         /results/items/3"
-    )]
-    InvalidPath(&'static str),
-    /// The path leads nowhere.
-    #[error("there is no {missing:?} at {at:?}; {there}")]
-    NotThere {
-        /// The first step that leads nowhere.
-        missing: String,
-        /// The path up to there.
-        at: String,
-        /// What there is instead.
-        there: String,
-    },
 }
 
 /// Results of one session. Clones share them; with the last clone they are gone.

@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod cli;
-#[path = "../../../tests/story/scene.rs"]
-mod scene;
 mod serve_mcp;
-#[path = "../../../tests/servers/mod.rs"]
-mod servers;
+
+use relay_test_support::{servers, story as scene};

@@ -16,11 +16,7 @@ mod stdio;
 
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it hangs")
-}
+use relay_test_support::{PATIENCE, within};
 
 /// Waits until something holds.
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

@@ -1,4 +1,4 @@
-//! The last listing of each server, on disk, so that its tools are known while it still starts.
+//! Cache of each server's last list of tools, on disk, so that the tools are known while the server still starts.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,23 +12,26 @@ use sha2::{Digest as _, Sha256};
 
 use super::config::ServerConfig;
 
-/// The largest catalogue that is read or written, in bytes.
+/// Maximum size of a catalogue file, in bytes.
 const MAX_BYTES: usize = 16 << 20;
+/// Version of the file format. Files of other versions are ignored.
 const VERSION: u32 = 1;
 
-/// The place of one server's catalogue.
+/// Catalogue file of one server.
 #[derive(Debug, Clone)]
 pub(super) struct Catalogue {
     path: PathBuf,
 }
 
+/// Content of a catalogue file.
 #[derive(Serialize, Deserialize)]
 struct Stored<T> {
     version: u32,
     tools: T,
 }
 
-/// Where catalogues are kept unless the application says otherwise.
+/// Returns the default folder of catalogues: `sandbox-relay/catalogue` in `$XDG_CACHE_HOME` or `~/.cache`; `None`
+/// without either.
 pub(super) fn default_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
@@ -36,7 +39,8 @@ pub(super) fn default_folder() -> Option<PathBuf> {
 }
 
 impl Catalogue {
-    /// That of this server, started like this. Values of variables and headers, which may be secrets, have no part in it.
+    /// Names the file after a digest of the server's name and configuration. Values of variables and headers are left
+    /// out of the digest, because they may be secrets.
     pub(super) fn new(folder: &Path, server: &str, config: &ServerConfig) -> Self {
         let identity = match config {
             ServerConfig::Process(process) => {
@@ -59,7 +63,7 @@ impl Catalogue {
         Self { path: folder.join(format!("{name}.json")) }
     }
 
-    /// What is there; nothing if there is anything wrong with it.
+    /// Reads the file. Returns `None` if it is missing, too large, malformed or of another version.
     pub(super) fn load(&self) -> Option<Vec<Tool>> {
         let file = File::open(&self.path).ok()?;
         if !file.metadata().ok()?.is_file() {
@@ -71,7 +75,7 @@ impl Catalogue {
         (read <= MAX_BYTES && stored.version == VERSION).then_some(stored.tools)
     }
 
-    /// Replaces what is there, at once and for this user's eyes only.
+    /// Replaces the file atomically, readable by this user alone.
     pub(super) fn save(&self, tools: &[Tool]) -> io::Result<()> {
         let json = serde_json::to_vec(&Stored { version: VERSION, tools })?;
         if json.len() > MAX_BYTES {
@@ -91,7 +95,7 @@ impl Catalogue {
             .and_then(|mut file| file.write_all(&json))
             .and_then(|()| fs::rename(&draft, &self.path));
         if written.is_err() {
-            // It may never have been made.
+            // The draft may not exist.
             let _ = fs::remove_file(&draft);
         }
         written

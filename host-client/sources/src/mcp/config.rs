@@ -1,4 +1,4 @@
-//! The file that names MCP servers, in the `mcpServers` format that MCP clients share.
+//! Configuration file of MCP servers, in the `mcpServers` format that MCP clients share.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,109 +6,117 @@ use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use host_client_core::Error;
+use host_client_core::{Error, ToolName};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use relay_proto::ToolName;
 use reqwest::Url;
 use serde_json::Value;
 
 use super::entry::{Members, Node};
-use super::expand::ExpandError;
-use super::words::Secrets;
+use super::problem::ServerProblem;
+use super::text::Secrets;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Key of the object that holds the servers.
 const SERVERS: &str = "mcpServers";
+/// Keys of a server's entry that are read. Others are ignored with a warning in the log.
 const KNOWN_KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "headers", "disabled"];
 
-/// Which MCP servers there are, and how each is reached.
+/// Configuration of MCP servers: how each is started or reached.
 ///
-/// ```json
-/// {"mcpServers": {
-///   "git":  {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "${GIT_TOKEN}"}, "cwd": "/repo"},
-///   "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN}"}}
-/// }}
+/// ```
+/// use host_client_sources::McpConfig;
+///
+/// # fn main() -> Result<(), host_client_sources::McpConfigError> {
+/// let json = r#"{"mcpServers": {
+///   "git":  {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "${GIT_TOKEN:-none}"}, "cwd": "/repo"},
+///   "wiki": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${WIKI_TOKEN:-none}"}},
+///   "old":  {"command": "old-server", "disabled": true}
+/// }}"#;
+/// let config = McpConfig::from_json(json, "mcp.json")?;
+/// assert_eq!(config.names().collect::<Vec<_>>(), ["git", "wiki"]);
+/// # Ok(()) }
 /// ```
 ///
-/// `${NAME}` and `${NAME:-default}` are replaced from this process's environment wherever a text stands. A server with
-/// `"disabled": true` is left out. Keys that other clients use are ignored, with a warning in the log.
+/// In every string, `${NAME}` and `${NAME:-default}` are replaced from this process's environment. A server with
+/// `"disabled": true` is left out. Unknown keys, such as those of other clients, are ignored with a warning in the log.
 #[derive(Debug, Clone)]
 pub struct McpConfig {
     pub(super) origin: String,
     pub(super) servers: BTreeMap<String, ServerConfig>,
 }
 
-/// How one server is reached.
+/// Configuration of one server.
 #[derive(Debug, Clone)]
 pub(super) enum ServerConfig {
     Process(ProcessConfig),
     Http(HttpConfig),
 }
 
-/// A program that speaks MCP on its standard input and output.
+/// Configuration of a program that speaks MCP on its standard input and output.
 #[derive(Clone)]
 pub(super) struct ProcessConfig {
     pub(super) command: String,
     pub(super) args: Vec<String>,
-    /// What its environment has besides what every server gets.
+    /// Environment variables, beside those that every server gets.
     pub(super) env: BTreeMap<String, String>,
     pub(super) cwd: Option<PathBuf>,
 }
 
-/// A server that speaks MCP over streamable HTTP.
+/// Configuration of a server that speaks MCP over streamable HTTP.
 #[derive(Clone)]
 pub(super) struct HttpConfig {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
 }
 
-/// Why a configuration of MCP servers cannot be used.
+/// Error of a configuration of MCP servers.
 #[derive(Debug, thiserror::Error)]
 pub enum McpConfigError {
     /// The file cannot be read.
     #[error("{origin} cannot be read: {error}")]
     Read {
-        /// The file.
+        /// The path of the file, or the origin given to [`McpConfig::from_json`].
         origin: String,
-        /// Why not.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// The file is larger than any such file.
+    /// The file is larger than 1 MiB. Holds its path.
     #[error("{0} has more than {MAX_FILE_BYTES} bytes; it is no file of MCP servers")]
     TooLarge(String),
-    /// What is there is no JSON, or no object.
+    /// The text is not a JSON object.
     #[error("{origin} is not a JSON object: {error}")]
     Json {
-        /// The file.
+        /// The path of the file, or the origin given to [`McpConfig::from_json`].
         origin: String,
-        /// Where it goes wrong.
+        /// The error of the JSON parser, with line and column.
         #[source]
         error: serde_json::Error,
     },
-    /// There is not exactly one object of servers.
+    /// The member `mcpServers` is missing, given twice, or not an object. Holds the origin.
     #[error("{0} needs exactly one object \"mcpServers\", with a server under each name")]
     NoServers(String),
-    /// Two servers have one name.
+    /// Two servers have the same name.
     #[error("{origin}: two servers are named {server:?}: {first} and {second}; give one of them another name")]
     TwoServers {
-        /// The file.
+        /// The path of the file, or the origin given to [`McpConfig::from_json`].
         origin: String,
-        /// The name.
+        /// The name that both have.
         server: String,
-        /// What the first one is.
+        /// A summary of the first one: its program or its URL.
         first: String,
-        /// What the second one is.
+        /// A summary of the second one: its program or its URL.
         second: String,
     },
-    /// A server's entry is wrong.
+    /// The entry of a server is invalid.
     #[error("{origin}: the server {server:?}: {problem}")]
     Server {
-        /// The file.
+        /// The path of the file, or the origin given to [`McpConfig::from_json`].
         origin: String,
         /// The server's name.
         server: String,
-        /// What is wrong.
+        /// The problem with the entry.
         problem: ServerProblem,
     },
 }
@@ -119,59 +127,12 @@ impl From<McpConfigError> for Error {
     }
 }
 
-/// What is wrong with the entry of one server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ServerProblem {
-    /// No tool could be called under this name.
-    #[error("a server's name is not empty, is short, and has no dot: its tools are called \"name.tool\"")]
-    Name,
-    /// The entry, or a part of it, is of the wrong JSON type.
-    #[error("{key} has to be {expected}")]
-    WrongType {
-        /// Which part.
-        key: String,
-        /// What it has to be.
-        expected: &'static str,
-    },
-    /// A key stands there twice.
-    #[error("{0} stands there twice")]
-    Twice(String),
-    /// There is no way to reach it.
-    #[error("it needs \"command\" (a program) or \"url\" (streamable HTTP)")]
-    NeitherCommandNorUrl,
-    /// There are two ways to reach it.
-    #[error("it has both \"command\" and \"url\"; remove one of them")]
-    BothCommandAndUrl,
-    /// A transport that there is no more.
-    #[error("type \"sse\" is not supported; use the server's streamable HTTP address with type \"http\"")]
-    Sse,
-    /// A transport that does not exist, or that does not fit the other keys.
-    #[error("type {0:?} does not fit; it is \"stdio\" beside \"command\", or \"http\" beside \"url\"")]
-    Type(String),
-    /// A variable in a text cannot be replaced.
-    #[error("{key}: {error}")]
-    Expand {
-        /// Where it stands.
-        key: String,
-        /// What is wrong with it.
-        error: ExpandError,
-    },
-    /// The address is none.
-    #[error("url has to be an address such as https://host/mcp, without a user or password in it")]
-    Url,
-    /// Headers would be readable on the way.
-    #[error("url has to begin with https://, because headers are sent to it; http:// is for addresses of this machine")]
-    HeadersInTheClear,
-    /// A header that HTTP does not have, or that MCP sets itself.
-    #[error("headers.{0} cannot be sent: its name or value is none that HTTP allows")]
-    Header(String),
-}
-
 impl McpConfig {
-    /// Reads a file.
+    /// Reads a configuration file of at most 1 MiB.
     ///
     /// # Errors
-    /// It cannot be read, or what it says cannot be used: file, server and key are named.
+    /// [`McpConfigError::Read`] and [`McpConfigError::TooLarge`] if the file cannot be read; else as
+    /// [`McpConfig::from_json`].
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, McpConfigError> {
         let origin = path.as_ref().display().to_string();
         let mut text = String::new();
@@ -183,10 +144,12 @@ impl McpConfig {
         }
     }
 
-    /// Reads JSON. `origin` says in errors where it comes from.
+    /// Reads a configuration from JSON. Error messages and [`ServerStatus::origin`](super::ServerStatus::origin) name
+    /// `origin` as the place that it comes from.
     ///
     /// # Errors
-    /// What it says cannot be used: server and key are named.
+    /// [`McpConfigError::Json`] if it is not a JSON object, [`McpConfigError::NoServers`] without `mcpServers`,
+    /// [`McpConfigError::TwoServers`] for a name given twice, [`McpConfigError::Server`] for an invalid entry.
     pub fn from_json(json: &str, origin: impl Into<String>) -> Result<Self, McpConfigError> {
         let origin = origin.into();
         let json = json.trim_start_matches('\u{feff}');
@@ -214,20 +177,20 @@ impl McpConfig {
         Ok(Self { origin, servers })
     }
 
-    /// The names of the servers that are not disabled.
+    /// Returns the names of the servers that are not disabled, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.keys().map(String::as_str)
     }
 }
 
 impl ServerConfig {
-    /// What nobody but the server is to read.
+    /// Returns the values that only the server may read: environment variables, header values and the query of its URL.
     pub(super) fn secrets(&self) -> Secrets {
         match self {
             Self::Process(process) => Secrets::new(process.env.values().cloned()),
             Self::Http(http) => {
                 let headers = http.headers.values().filter_map(|value| value.to_str().ok());
-                // `Bearer` in front of a token is no secret, the token is.
+                // Split at spaces, because the token after `Bearer` is the secret.
                 let headers = headers.flat_map(|value| value.split(' ')).map(str::to_owned);
                 Secrets::new(headers.chain(http.url.query().map(str::to_owned)))
             }
@@ -235,6 +198,7 @@ impl ServerConfig {
     }
 }
 
+/// Reads the entry of one server. Returns `None` if it is disabled.
 fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, ServerProblem> {
     ToolName::new(server, "tool").map_err(|_| ServerProblem::Name)?;
     let Node::Object(members) = entry else {
@@ -295,7 +259,7 @@ impl HttpConfig {
         Ok(config)
     }
 
-    /// Whether the address is one of this machine, by what it says and not by what a name server says.
+    /// Returns `true` if the URL names `localhost` or a loopback address. No name is resolved.
     pub(super) fn is_of_this_machine(&self) -> bool {
         let host = self.url.host_str().unwrap_or_default();
         let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -1,32 +1,32 @@
-//! What an MCP tool answers, as JSON for the code that called it.
+//! Converts the result of an MCP tool to JSON for the code that called it.
 //!
-//! The same tool gives the same shape every time, by these rules in this order:
-//! - `structuredContent`, if it is there: that value.
+//! The first rule that fits decides, so that the same tool gives the same shape every time:
+//! - `structuredContent` is present: that value.
 //! - No content: `null`.
 //! - One text: if all of it is a JSON object or array, that JSON as it came, byte for byte; else the text as a string.
 //! - One other item: that item. Several items: an array of them, in which each text is a string, never parsed.
 //!
-//! An item is what MCP says, with its `type`: `{"type": "image", "data": …, "mimeType": …}` and the same for `audio`, data in
-//! base64; `resource_link` and kinds that are not known yet as they came; an embedded resource without the extra level:
-//! `{"type": "resource", "uri": …, "mimeType": …, "text" or "blob": …}`. Only a text's `annotations` and `_meta` are left out,
-//! which are hints for user interfaces.
+//! An item has the shape of MCP, with its `type`: `{"type": "image", "data": …, "mimeType": …}` and the same for
+//! `audio`, data in base64; `resource_link` and unknown kinds as they came; an embedded resource without the extra
+//! level: `{"type": "resource", "uri": …, "mimeType": …, "text" or "blob": …}`. Only the `annotations` and `_meta` of a
+//! text are left out, which are hints for user interfaces.
 
 use bytes::Bytes;
 use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ServerResult};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::words::clip;
+use super::text::clip;
 use host_client_core::tool::ToolError;
 
-/// The most base64 of one image, sound or blob, in bytes.
+/// Maximum length of the base64 of one image, sound or blob, in bytes.
 const MAX_BINARY_BYTES: usize = 4 << 20;
-/// The most JSON of one result, in bytes: no relay takes more.
+/// Maximum size of one result as JSON, in bytes: the most that any relay accepts.
 const MAX_RESULT_BYTES: usize = 12 << 20;
-/// The longest text of a failure, in bytes.
+/// Maximum length of a failure's text, in bytes.
 const MAX_FAILURE_BYTES: usize = 4 << 10;
 
-/// What a tool answered.
+/// Result of a call as the server sent it.
 #[derive(Default)]
 struct Answer {
     items: Vec<Item>,
@@ -34,12 +34,17 @@ struct Answer {
     is_error: bool,
 }
 
+/// One item of a result's content.
 enum Item {
     Text(String),
     Other(Value),
 }
 
-/// The result of a call of `tool`, or how the tool says that it failed.
+/// Converts the server's answer to the result of a call of `tool`.
+///
+/// # Errors
+/// `TOOL_FAILED` if the tool reports an error or the answer is not a tool result; `TOOL_RESULT_LIMIT` if it is too
+/// large.
 pub(super) fn result(tool: &str, answer: ServerResult) -> Result<Bytes, ToolError> {
     let answer = Answer::read(answer)
         .ok_or_else(|| ToolError::new(format!("{tool} answered with what is no result of an MCP tool")))?;
@@ -58,6 +63,7 @@ fn too_large(tool: &str, what: &str, bytes: usize, most: usize) -> ToolError {
 }
 
 impl Answer {
+    /// Reads the answer. Returns `None` if it is not the result of a tool.
     fn read(answer: ServerResult) -> Option<Self> {
         match answer {
             ServerResult::CallToolResult(CallToolResult { content, structured_content, is_error, .. }) => Some(Self {
@@ -66,7 +72,7 @@ impl Answer {
                 is_error: is_error == Some(true),
             }),
             ServerResult::EmptyResult(_) => Some(Self::default()),
-            // An item of a kind that is not known makes the whole answer unknown to the library.
+            // The library hands over the whole answer as custom if it does not know the kind of one item.
             ServerResult::CustomResult(CustomResult(Value::Object(mut members))) => {
                 let Some(Value::Array(items)) = members.remove("content") else { return None };
                 Some(Self {
@@ -79,7 +85,7 @@ impl Answer {
         }
     }
 
-    /// What the tool says about its failure.
+    /// Returns the failure's text: the texts of the content, else the structured content as JSON.
     fn failure(self, tool: &str) -> String {
         let texts: Vec<String> = self.items.into_iter().filter_map(Item::into_text).collect();
         match (texts.join("\n").trim(), self.structured) {
@@ -106,8 +112,8 @@ impl Answer {
     }
 }
 
-/// Whether all of a text is a JSON object or array. It is not rewritten, so that numbers and the order of keys stay as they
-/// are.
+/// Returns `true` if the whole text is a JSON object or array. Callers pass the text on unchanged, so that numbers and
+/// the order of keys stay.
 fn is_json_container(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
@@ -120,6 +126,7 @@ impl Item {
         }
     }
 
+    /// Checks that base64 in the item is at most 4 MiB long.
     fn check_binary(&self, tool: &str) -> Result<(), ToolError> {
         let Self::Other(item) = self else { return Ok(()) };
         let bytes = ["data", "blob"].iter().filter_map(|key| item.get(key)?.as_str()).map(str::len).max();
@@ -137,7 +144,7 @@ impl From<ContentBlock> for Item {
     fn from(block: ContentBlock) -> Self {
         match block {
             ContentBlock::Text(text) => Self::Text(text.text),
-            // A block consists of texts and JSON, which can always be written.
+            // Blocks consist of texts and JSON, so that serialization cannot fail.
             other => serde_json::to_value(other).map_or(Self::Other(Value::Null), Self::from),
         }
     }
@@ -166,7 +173,7 @@ impl From<Item> for Value {
     }
 }
 
-/// An embedded resource whose contents stand beside its type. Nothing of the outer level is overwritten.
+/// Moves the members of an embedded resource up, beside its type. Members of the outer level are not overwritten.
 fn without_level(mut members: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Object(resource)) = members.remove("resource") {
         for (key, value) in resource {

@@ -1,4 +1,4 @@
-//! The JSON of a configuration as it stands there, before anything about it is known to be right.
+//! JSON of a configuration before it is checked, with duplicate keys kept.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,12 +6,13 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::config::ServerProblem;
 use super::expand::expand;
+use super::problem::ServerProblem;
 
-/// A JSON object with its members as they stand there: two of one name are two.
+/// JSON object that keeps duplicate members, in the order of the file.
 pub(super) struct Members(pub(super) Vec<(String, Node)>);
 
+/// JSON value: an object with all its members, or any other value.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 pub(super) enum Node {
@@ -44,6 +45,10 @@ impl<'de> Deserialize<'de> for Members {
 }
 
 impl Members {
+    /// Returns the members by key.
+    ///
+    /// # Errors
+    /// [`ServerProblem::Twice`] for a duplicate key.
     pub(super) fn by_key(&self) -> Result<BTreeMap<&str, &Node>, ServerProblem> {
         let mut by_key = BTreeMap::new();
         for (key, node) in &self.0 {
@@ -56,7 +61,7 @@ impl Members {
 }
 
 impl Node {
-    /// What a server is, in a few words, before anything about it is known to be right.
+    /// Describes a server by its program or URL for an error message, before its entry is checked.
     pub(super) fn summary(&self) -> String {
         let Self::Object(members) = self else { return "no object".into() };
         let text = |key: &str| {
@@ -72,7 +77,10 @@ impl Node {
         }
     }
 
-    /// A text with its variables replaced; nothing for `null`.
+    /// Returns a string with its variables replaced; `None` for `null`.
+    ///
+    /// # Errors
+    /// [`ServerProblem::Expand`] and [`ServerProblem::WrongType`], with `key`.
     pub(super) fn text(&self, key: &str) -> Result<Option<String>, ServerProblem> {
         match self {
             Self::Other(Value::Null) => Ok(None),
@@ -84,6 +92,7 @@ impl Node {
         }
     }
 
+    /// Returns an array of strings with their variables replaced; empty for `null`.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>, ServerProblem> {
         let wrong = || ServerProblem::WrongType { key: key.to_owned(), expected: "an array of texts" };
         match self {
@@ -99,6 +108,7 @@ impl Node {
         }
     }
 
+    /// Returns an object of strings with their variables replaced; empty for `null`.
     pub(super) fn text_members(&self, key: &str) -> Result<BTreeMap<String, String>, ServerProblem> {
         let wrong = || ServerProblem::WrongType { key: key.to_owned(), expected: "an object of texts" };
         match self {

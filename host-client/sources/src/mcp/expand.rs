@@ -1,20 +1,20 @@
-//! `${NAME}` and `${NAME:-default}` in a configuration, replaced from the environment.
+//! Replaces `${NAME}` and `${NAME:-default}` in a configuration by environment variables.
 
-/// Why a text with variables cannot be used.
+/// Error of a string with variables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
-    /// A variable is not set, and there is no default.
+    /// The variable is not set and has no default. Holds its name.
     #[error("the environment variable {0} is not set; set it, or write ${{{0}:-default}}")]
     Unset(String),
-    /// What stands between the braces is no name of a variable.
+    /// The text between the braces is not the name of a variable. Holds the text.
     #[error("${{{0}}} is no variable; there are ${{NAME}} and ${{NAME:-default}}")]
     NoName(String),
-    /// A `${` without its `}`.
+    /// A `${` has no closing `}`.
     #[error("a \"${{\" is not closed by a \"}}\"")]
     Open,
 }
 
-/// Replaces each variable by what `lookup` finds. What is replaced is not looked at again.
+/// Replaces each variable by what `lookup` returns. Variables within inserted text are not replaced.
 pub(super) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,7 +28,7 @@ pub(super) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Res
             return Err(ExpandError::NoName(inside.to_owned()));
         }
         expanded.push_str(before);
-        // As in a shell, `:-` also stands in for a variable that is empty.
+        // As in a shell, the default after `:-` also replaces an empty variable.
         match (lookup(name), default) {
             (Some(value), None) => expanded.push_str(&value),
             (Some(value), Some(_)) if !value.is_empty() => expanded.push_str(&value),

@@ -1,4 +1,4 @@
-//! Why a server is not available, in words for the host's owner and for code that calls it.
+//! Failures of MCP servers, worded for the host's owner and for the code that calls a tool.
 
 use std::error::Error;
 use std::io;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
-use super::words::{Secrets, clip, with_causes};
+use super::text::{Secrets, clip, with_causes};
 
-/// The longest reason, in bytes: what servers say goes into it.
+/// Maximum length of a reason, in bytes. Servers write parts of it.
 const MAX_REASON_BYTES: usize = 1_000;
-/// The longest text of a single error in it, in bytes.
+/// Maximum length of one error's text within a reason, in bytes.
 const MAX_TEXT_BYTES: usize = 400;
 
-/// What went wrong with a connection.
+/// Failure of the connection to a server.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("{command:?} cannot be run: {error}")]
@@ -35,10 +35,10 @@ pub(super) enum Failure {
     #[error("nothing answers at its address")]
     Unreachable,
     #[error("it does not read what is sent to it")]
-    Deaf,
+    NotReading,
 }
 
-/// Why the tools of a server that is connected cannot be listed.
+/// Failure to list the tools of a connected server.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListFailure {
     #[error(transparent)]
@@ -55,28 +55,28 @@ pub(super) enum ListFailure {
     Bytes(usize),
 }
 
-/// What else is known when a connection has ended.
+/// Further facts about a connection that ended.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
-    /// What was seen in its output.
+    /// Fault seen in the server's standard output.
     pub(super) output: Option<String>,
-    /// How its process ended, if it ended by itself.
+    /// Exit status of the process; `None` if it did not end by itself.
     pub(super) status: Option<ExitStatus>,
-    /// The last lines of its standard error.
+    /// Last lines of the process's standard error.
     pub(super) stderr: Vec<String>,
 }
 
 impl Failure {
-    /// The failure with what else is known, in one line and without secrets.
+    /// Formats the failure and its evidence in one line, without secrets.
     pub(super) fn explain(&self, evidence: Evidence, secrets: &Secrets) -> String {
         let Evidence { output, status, stderr } = evidence;
         let mut reasons = Vec::new();
         match status {
-            // That the connection ended says less.
+            // The exit status says more than that the connection ended.
             Some(status) if self.is_end() => reasons.push(format!("it ended ({status})")),
             None if self.is_end() && output.is_some() => {}
-            // A secret that is cut could not be found any more.
-            _ => reasons.push(clip(&secrets.hide_in(self.in_words()), MAX_TEXT_BYTES)),
+            // Secrets are hidden before the text is cut, because half a secret would not be found.
+            _ => reasons.push(clip(&secrets.hide_in(self.message()), MAX_TEXT_BYTES)),
         }
         reasons.extend(output);
         if !stderr.is_empty() {
@@ -85,13 +85,13 @@ impl Failure {
         clip(&reasons.join("; "), MAX_REASON_BYTES)
     }
 
-    /// Whether all that is known is that the connection ended.
+    /// Returns `true` if the failure says no more than that the connection ended.
     pub(super) fn is_end(&self) -> bool {
         match self {
             Self::Ended => true,
             Self::Initialize(error) => match &**error {
                 ClientInitializeError::ConnectionClosed(_) => true,
-                // What was written to a process that had ended already.
+                // An I/O error is a write to a process that had already ended.
                 ClientInitializeError::TransportError { error, .. } => error.error.is::<io::Error>(),
                 _ => false,
             },
@@ -99,7 +99,7 @@ impl Failure {
         }
     }
 
-    fn in_words(&self) -> String {
+    fn message(&self) -> String {
         if self.is_end() {
             return Self::Ended.to_string();
         }
@@ -114,17 +114,17 @@ impl Failure {
     }
 }
 
-/// What became of a request that could not be sent, or whose answer did not come.
+/// Outcome of a request that could not be sent, or that got no answer.
 pub(super) enum Fate {
-    /// The server did not take it, and says why.
+    /// The server refused the request. Holds its reason.
     Refused(String),
-    /// It did not reach the server, whose connection is of no use any more.
+    /// The request did not reach the server, and the connection is broken.
     Lost(Failure),
-    /// It may have been done.
+    /// The server may have carried out the request.
     Unknown(String),
 }
 
-/// What an error of the transport says about the request.
+/// Returns the outcome of a request after an error of the transport.
 pub(super) fn fate(error: &(dyn Error + 'static), secrets: &Secrets) -> Fate {
     match http_error(error) {
         Some(StreamableHttpError::SessionExpired) => Fate::Lost(Failure::SessionEnded),
@@ -135,7 +135,8 @@ pub(super) fn fate(error: &(dyn Error + 'static), secrets: &Secrets) -> Fate {
         Some(StreamableHttpError::HttpStatus(status)) if status.status == 429 => {
             Fate::Refused("it asks to be called less often (HTTP 429)".into())
         }
-        // The library has no other word for a refusal. If it finds one, the outcome is called unknown, which is safe.
+        // The library reports a refusal as this text only. Should that change, the outcome becomes unknown, which is
+        // safe.
         Some(StreamableHttpError::UnexpectedServerResponse(text)) if text.starts_with("HTTP 4") => {
             Fate::Refused(clip(&secrets.hide_in(text.to_string()), MAX_TEXT_BYTES))
         }
@@ -143,6 +144,7 @@ pub(super) fn fate(error: &(dyn Error + 'static), secrets: &Secrets) -> Fate {
     }
 }
 
+/// Finds an error of the HTTP transport in the chain of sources.
 fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StreamableHttpError<reqwest::Error>> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -154,6 +156,7 @@ fn http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StreamableHttp
     None
 }
 
+/// Describes an error of the transport without the text of the HTTP library, which contains the whole URL.
 fn describe(error: &(dyn Error + 'static)) -> String {
     match http_error(error) {
         Some(StreamableHttpError::Client(client)) if client.is_connect() => Failure::Unreachable.to_string(),

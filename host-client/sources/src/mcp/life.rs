@@ -1,4 +1,4 @@
-//! One server from its first try to its end: connect, list, serve, wait a little longer each time, try again.
+//! Life of one server: connect, list, serve; after a failure wait, longer each time, and retry.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,31 +20,32 @@ use super::transport::{Backing, Launch, Running};
 use host_client_core::tool::Tool;
 use host_client_core::tools::Mount;
 
-/// The first pause between two tries, and the longest.
+/// Pause before the first retry. It doubles with each failure.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Maximum pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// A connection that lasted so long was a good one: the pauses begin anew.
+/// Connections that last at least this long reset the pause.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
-/// A server that never connected is given up after so many tries.
+/// Number of failed attempts after which a server that never connected is given up.
 const FIRST_TRIES: u32 = 5;
-/// Servers that tell of one change after another are asked once in this time.
+/// Minimum time between two listings of the tools of one server.
 const LIST_EVERY: Duration = Duration::from_millis(200);
-/// How long a process and its output may take to end when one of them has.
+/// Maximum time between the end of a process and the end of its output, or the reverse.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
-/// How long the library may take to say goodbye.
+/// Maximum time that the MCP library may take to close a connection.
 const GOODBYE_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a server's life needs.
+/// Server with everything that is needed to start it again and again.
 pub(super) struct Life {
     pub(super) link: Arc<Link>,
     pub(super) mount: Mount,
     pub(super) launch: Launch,
     pub(super) catalogue: Option<Catalogue>,
-    /// How long starting, greeting and listing may take together.
+    /// Maximum time for starting, initializing and listing together.
     pub(super) connect_within: Duration,
 }
 
-/// A server that was greeted and has listed its tools.
+/// Server that was initialized and has listed its tools.
 struct Connected {
     running: Running,
     backing: Backing,
@@ -52,7 +53,7 @@ struct Connected {
     changed: Arc<Notify>,
 }
 
-/// Counts tries, and says when the next one is due.
+/// Counter of failed attempts, from which the next pause follows.
 #[derive(Default)]
 struct Tries {
     failed: u32,
@@ -60,14 +61,14 @@ struct Tries {
 }
 
 impl Life {
-    /// Registers what is known of the server from before, so that calls are told that it starts.
+    /// Registers the tools of the catalogue, so that calls learn that the server still starts.
     pub(super) fn mount_catalogue(&self) {
         if let Some(tools) = self.catalogue.as_ref().and_then(Catalogue::load) {
             self.register(tools);
         }
     }
 
-    /// Runs until `stop`, which closes the server. The server's name is free when this has ended.
+    /// Runs the server until `stop` is cancelled, then closes it. The server's name is free once this returns.
     pub(super) async fn live(self, stop: CancellationToken) {
         let mut tries = Tries::default();
         loop {
@@ -105,7 +106,10 @@ impl Life {
         self.link.set(State::Closed);
     }
 
-    /// Starts the server, greets it and asks for its tools; or tells why that came to nothing.
+    /// Starts the server, initializes it and lists its tools.
+    ///
+    /// # Errors
+    /// The reason in words, without secrets.
     async fn connect(&self) -> Result<Connected, String> {
         let deadline = Instant::now() + self.connect_within;
         let (backing, wire) = match self.launch.open(&self.link) {
@@ -127,7 +131,7 @@ impl Life {
         }
     }
 
-    /// Answers calls until the connection ends, and tells why it did; nothing when it was to stop.
+    /// Answers calls until the connection ends. Returns the reason in words; `None` if `stop` was cancelled.
     async fn serve(&self, connected: Connected, stop: &CancellationToken) -> Option<String> {
         let Connected { running, backing, listing, changed } = connected;
         let peer = running.peer().clone();
@@ -141,7 +145,7 @@ impl Life {
             _ = &mut ended => Some(Failure::Ended),
             Some(failure) = broken_rx.recv() => Some(failure),
             () = backing.ended() => {
-                // What it said last may be on its way; if not, the connection ends here.
+                // The last messages may still be on their way; after this time they are lost.
                 let _ = timeout(ENDS_WITHIN, &mut ended).await;
                 Some(Failure::Ended)
             }
@@ -151,7 +155,7 @@ impl Life {
         match failure {
             None => {
                 self.link.set(State::Closed);
-                // A server that does not read its input can hold this up: its process is ended all the same.
+                // A server that does not read its input can block the goodbye; its process is ended at the same time.
                 let goodbye = timeout(GOODBYE_WITHIN, &mut ended);
                 let _ = tokio::join!(goodbye, backing.close());
                 None
@@ -160,7 +164,7 @@ impl Life {
         }
     }
 
-    /// Ends what is left of the server, and tells why it is not available.
+    /// Kills what is left of the server, and returns the reason why it is not available.
     async fn explain(&self, failure: &Failure, backing: Backing) -> String {
         if failure.is_end() {
             backing.settle(ENDS_WITHIN).await;
@@ -168,7 +172,7 @@ impl Life {
         failure.explain(backing.kill().await, self.link.secrets())
     }
 
-    /// Asks for the tools whenever the server says that they changed.
+    /// Lists the tools again whenever the server reports that they changed.
     async fn follow_changes(
         &self,
         peer: &Peer<RoleClient>,
@@ -186,11 +190,12 @@ impl Life {
         }
     }
 
+    /// Logs that a changed list of tools could not be read. The tools before it stay.
     fn keep_old_tools(&self, why: &str) {
         tracing::warn!(server = self.link.server(), why, "the changed tools of an MCP server cannot be listed");
     }
 
-    /// Registers what the server listed, lets calls through, and keeps the list for the next start.
+    /// Registers the listed tools, lets calls through, and saves the list for the next start.
     async fn publish(&self, peer: &Peer<RoleClient>, broken: &mpsc::Sender<Failure>, listing: Listing) {
         let Listing { tools, mut unreadable, .. } = listing;
         let refused = self.register(tools.clone());
@@ -213,7 +218,7 @@ impl Life {
         }
     }
 
-    /// Puts these tools in the place of those before, and tells which ones cannot be.
+    /// Replaces the registered tools. Returns the reasons of those that are refused.
     fn register(&self, tools: Vec<ListedTool>) -> Vec<String> {
         let tools = tools.into_iter().map(|listed| {
             let tool: Arc<dyn Tool> = Arc::new(McpTool { link: Arc::clone(&self.link), listed });
@@ -224,12 +229,13 @@ impl Life {
 }
 
 impl Tries {
+    /// Records the end of a connection that lasted so long.
     fn connection_ended(&mut self, lasted: Duration) {
         self.was_connected = true;
         self.failed = if lasted >= HEALTHY_AFTER { 1 } else { self.failed + 1 };
     }
 
-    /// How long to wait before the next try, if there is to be one.
+    /// Returns the delay before the next attempt, with random jitter; `None`: the server is given up.
     fn next_pause(&self) -> Option<Duration> {
         if !self.was_connected && self.failed >= FIRST_TRIES {
             return None;
@@ -237,7 +243,7 @@ impl Tries {
         let doublings = self.failed.saturating_sub(1).min(10);
         let pause = PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);
         let mut random = [0];
-        // Without randomness, servers that died together start together; nothing worse.
+        // Without randomness there is no jitter, and servers that died together start together.
         let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
         Some(pause.mul_f64(0.75 + f64::from(random[0]) / 512.0))
     }

@@ -1,4 +1,4 @@
-//! What a server's tools know of it: whether it is connected and, if not, why and what to do.
+//! State of a server, as its tools see it: connected, or the reason why not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::failure::Failure;
-use super::words::Secrets;
+use super::text::Secrets;
 use host_client_core::tool::ToolError;
 
-/// How long a call waits to learn why its connection ended.
+/// Maximum time that a call waits for the reason why its connection ended.
 const REASON_WITHIN: Duration = Duration::from_secs(3);
 
-/// One server, as its tools see it.
+/// Shared state of one server and its tools.
 #[derive(Debug)]
 pub(super) struct Link {
     server: String,
@@ -23,42 +23,42 @@ pub(super) struct Link {
     state: watch::Sender<State>,
 }
 
-/// Where a server stands.
+/// State of a server.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// It is being started, perhaps again after something went wrong.
+    /// The server is being started. `after`: the failure before, if it is a restart.
     Starting {
         after: Option<Arc<str>>,
     },
     Connected(Connection),
-    /// It is started again at that time.
+    /// The server failed, and is restarted at `until`.
     Waiting {
         why: Arc<str>,
         until: Instant,
     },
-    /// It is not started again.
+    /// The server failed too often, and is not restarted.
     GivenUp {
         why: Arc<str>,
     },
     Closed,
 }
 
-/// A connection while it lasts.
+/// Open connection to a server.
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
-    /// Takes the first reason why it is of no use any more.
+    /// Receives the first failure that makes the connection useless.
     pub(super) broken: mpsc::Sender<Failure>,
-    /// How many tools are registered.
+    /// Number of registered tools.
     pub(super) tools: usize,
-    /// Which tools are not, and why.
+    /// Tools that are not registered, each with the reason.
     pub(super) left_out: Arc<[String]>,
 }
 
 impl Connection {
-    /// Says that it is of no use any more.
+    /// Reports that the connection is broken, so that the server is restarted.
     pub(super) fn break_off(&self, failure: Failure) {
-        // Somebody else may have said so before.
+        // The channel is full if another call reported a failure before.
         let _ = self.broken.try_send(failure);
     }
 }
@@ -72,7 +72,7 @@ impl Link {
         &self.server
     }
 
-    /// What is not to be read in any error.
+    /// Returns the values that no error message may contain.
     pub(super) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -85,13 +85,16 @@ impl Link {
         self.state.borrow().clone()
     }
 
-    /// Waits until the first try to connect has come to something.
+    /// Waits until the first attempt to connect has succeeded or failed.
     pub(super) async fn settled(&self) {
-        // This holds the sender, so the wait has no other end.
+        // The wait cannot fail, because `self` holds the sender.
         let _ = self.state.subscribe().wait_for(|state| !matches!(state, State::Starting { after: None })).await;
     }
 
-    /// The connection, or what to do without it.
+    /// Returns the open connection.
+    ///
+    /// # Errors
+    /// `TOOL_FAILED` with the state of the server and advice.
     pub(super) fn connection(&self) -> Result<Connection, ToolError> {
         match &*self.state.borrow() {
             State::Connected(connection) => Ok(connection.clone()),
@@ -99,6 +102,7 @@ impl Link {
         }
     }
 
+    /// Describes a server that is not connected, with advice for the caller.
     fn unavailable(&self, state: &State) -> String {
         let server = &self.server;
         match state {
@@ -120,7 +124,8 @@ impl Link {
         }
     }
 
-    /// Why a call on a connection that has ended was not answered. Nobody knows whether it was done.
+    /// Returns `OUTCOME_UNKNOWN` for a call whose connection ended before the answer, with the reason if it becomes
+    /// known in time.
     pub(super) async fn no_answer(&self) -> ToolError {
         let mut state = self.state.subscribe();
         let ended = state.wait_for(|state| !matches!(state, State::Connected(_)));

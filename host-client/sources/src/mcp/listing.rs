@@ -1,4 +1,4 @@
-//! Asking a server for its tools, page by page and bounded, and hearing that they changed.
+//! Lists the tools of a server, page by page and bounded, and receives notifications that they changed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,16 +14,18 @@ use tokio::sync::Notify;
 
 use super::failure::ListFailure;
 
+/// Maximum number of pages of one listing.
 const MAX_PAGES: usize = 100;
+/// Maximum number of tools of one server.
 const MAX_TOOLS: usize = 2_000;
-/// The most bytes that all tools of a server may have, as JSON.
+/// Maximum size of all tools of a server as JSON, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// This side of a connection. It offers nothing: the library declines what a server asks for all the same (sampling,
-/// elicitation) and names no roots.
+/// Client side of an MCP connection. It offers no capability: the library declines requests of the server (sampling,
+/// elicitation) and lists no roots.
 #[derive(Debug, Default, Clone)]
 pub(super) struct HostHandler {
-    /// Told when the server says that its tools changed.
+    /// Notified when the server reports that its tools changed.
     pub(super) changed: Arc<Notify>,
 }
 
@@ -38,7 +40,7 @@ impl ClientHandler for HostHandler {
     }
 }
 
-/// All tools of a server, and what is wrong with those that cannot even be read.
+/// Tools of a server, and the problems of those that cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) tools: Vec<Tool>,
@@ -46,7 +48,7 @@ pub(super) struct Listing {
     bytes: usize,
 }
 
-/// Asks for all pages.
+/// Requests all pages.
 pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Listing, ListFailure> {
     let mut listing = Listing::default();
     let mut cursors = HashSet::new();
@@ -54,7 +56,7 @@ pub(super) async fn list(peer: &Peer<RoleClient>) -> Result<Listing, ListFailure
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-        // Not `list_tools`, which keeps pages and would give old ones again if the server says that it may.
+        // Not `list_tools`, which caches pages as the server allows it, and would return old ones.
         let next = match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
             ServerResult::ListToolsResult(ListToolsResult { tools, next_cursor, .. }) => {
                 tools.into_iter().try_for_each(|tool| listing.add(tool))?;
@@ -79,6 +81,7 @@ impl Listing {
         self.check()
     }
 
+    /// Checks the number and the size of the tools so far.
     fn check(&self) -> Result<(), ListFailure> {
         if self.tools.len() + self.unreadable.len() > MAX_TOOLS {
             return Err(ListFailure::Tools(MAX_TOOLS));
@@ -89,12 +92,13 @@ impl Listing {
         Ok(())
     }
 
-    /// A page that is not as it should be: one tool that is none costs that tool alone.
+    /// Adds a page that the library could not read as a whole, without the malformed tools. Returns the cursor of the
+    /// next page.
     fn add_page(&mut self, mut page: Value) -> Result<Option<String>, ListFailure> {
         let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else { return Err(ListFailure::NoList) };
         for (index, tool) in tools.into_iter().enumerate() {
             let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-            let name = format!("tool {index} ({:?})", super::words::clip(name, 100));
+            let name = format!("tool {index} ({:?})", super::text::clip(name, 100));
             match serde_json::from_value(tool) {
                 Ok(tool) => self.add(tool)?,
                 Err(error) => {

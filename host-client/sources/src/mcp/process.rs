@@ -1,4 +1,4 @@
-//! A server that is a child process: what it gets from this one, what it says, and its end, with all that it started.
+//! MCP server that is a child process: its environment, its standard error, and its end with all that it started.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,9 +15,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::config::ProcessConfig;
-use super::words::{Secrets, clip};
+use super::text::{Secrets, clip};
 
-/// What a server gets of this process's environment, beside the names that begin with one of `PASSED_PREFIXES`.
+/// Environment variables of this process that every server gets, beside those of [`PASSED_PREFIXES`].
 const PASSED: [&str; 16] = [
     "PATH",
     "HOME",
@@ -36,20 +36,22 @@ const PASSED: [&str; 16] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];
-/// Locale and folders, and how the package runners reach their registries.
+/// Prefixes of further variables that every server gets: locale, folders, and settings of the package runners.
 const PASSED_PREFIXES: [&str; 5] = ["LC_", "XDG_", "NPM_CONFIG_", "PIP_", "UV_"];
-/// What such a name never holds, so that a registry's credentials stay here unless the file passes them on.
-const KEPT: [&str; 4] = ["TOKEN", "PASSWORD", "SECRET", "AUTH"];
+/// Words that keep a variable with such a prefix here: credentials of a registry are passed only if the configuration
+/// names them.
+const WITHHELD: [&str; 4] = ["TOKEN", "PASSWORD", "SECRET", "AUTH"];
 
-/// How long a server may take to end by itself, first when its input is closed, then when it is asked to.
+/// Maximum time for a server to end by itself after its input is closed, and again after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
-/// How long the last words of a server that ended may take to arrive.
+/// Maximum time for the last lines of standard error to arrive after the end of the process.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(500);
-/// How much of the standard error is kept.
+/// Number of lines of standard error that are kept.
 const KEPT_LINES: usize = 5;
-const LINE_BYTES: usize = 300;
+/// Maximum length of a line of standard error, in bytes.
+const MAX_LINE_BYTES: usize = 300;
 
-/// A child process that leads a process group, which is killed as a whole when this is dropped.
+/// Child process that leads a process group. Dropping this kills the group.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
@@ -58,7 +60,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts the program, with its standard input, output and error as pipes.
     pub(super) fn spawn(
         server: &str,
         config: &ProcessConfig,
@@ -89,10 +91,10 @@ impl Process {
         Ok((Self { child, group, stderr: lines, reader }, stdout, stdin))
     }
 
-    /// Waits until the child has ended, and leaves it to be reaped: until then its number, by which its group is killed, is
-    /// nobody else's.
+    /// Waits until the child has ended, without reaping it: until it is reaped, its process id, which names the group,
+    /// is not reused.
     pub(super) async fn ended(&self) {
-        // Where signals cannot be had, the child's closed output has to do.
+        // Without SIGCHLD, the end of the child's output is the only sign.
         let Ok(mut ends) = signal(SignalKind::child()) else { return std::future::pending().await };
         while !self.has_ended() {
             ends.recv().await;
@@ -105,23 +107,24 @@ impl Process {
         !matches!(rustix::process::waitid(WaitId::Pid(group), options), Ok(None))
     }
 
-    /// Gives the child, whose input is closed, time to end by itself, then asks it to, then kills it and its group.
+    /// Ends the child, whose input is closed: waits 2 s, sends SIGTERM, waits 2 s, then kills the whole group.
     pub(super) async fn close(&mut self) {
         if timeout(ENDS_WITHIN, self.ended()).await.is_err() {
             self.signal(Signal::TERM);
-            // Whether it obeyed does not matter: the group is killed next.
+            // The result does not matter: the group is killed next.
             let _ = timeout(ENDS_WITHIN, self.ended()).await;
         }
         self.kill().await;
     }
 
-    /// Kills what is left of the group, and reaps the child. Gives how the child ended, and its last words.
+    /// Kills what is left of the group, and reaps the child. Returns the exit status (`None` if it had to be killed)
+    /// and the last lines of standard error.
     pub(super) async fn kill(&mut self) -> (Option<ExitStatus>, Vec<String>) {
         let ended_by_itself = self.has_ended();
         self.signal(Signal::KILL);
         let status = self.child.wait().await.ok();
         self.group = None;
-        // A process that left the group may keep the pipe open for ever.
+        // A process that left the group may keep the pipe open forever.
         if !self.reader.is_finished() {
             let _ = timeout(LAST_WORDS_WITHIN, &mut self.reader).await;
         }
@@ -144,13 +147,14 @@ impl Drop for Process {
     }
 }
 
+/// Returns `true` if every server gets this environment variable.
 fn is_passed(name: &OsString) -> bool {
     let Some(name) = name.to_str().map(str::to_ascii_uppercase) else { return false };
     let has_prefix = PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    PASSED.contains(&name.as_str()) || has_prefix && !KEPT.iter().any(|kept| name.contains(kept))
+    PASSED.contains(&name.as_str()) || has_prefix && !WITHHELD.iter().any(|word| name.contains(word))
 }
 
-/// Logs what the server says there, and keeps the end of it.
+/// Logs each line of standard error without secrets, and keeps the last ones.
 async fn read_stderr(server: String, stderr: ChildStderr, secrets: Secrets, lines: Arc<Mutex<VecDeque<String>>>) {
     let mut stderr = BufReader::new(stderr);
     while let Ok(Some(line)) = next_line(&mut stderr).await {
@@ -160,11 +164,11 @@ async fn read_stderr(server: String, stderr: ChildStderr, secrets: Secrets, line
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
-        lines.push_back(clip(&line, LINE_BYTES));
+        lines.push_back(clip(&line, MAX_LINE_BYTES));
     }
 }
 
-/// The next line that is not blank; a very long one comes in pieces.
+/// Returns the next line that is not blank, in pieces of at most 8 KiB; `None` at the end.
 async fn next_line(reader: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<String>> {
     loop {
         let mut bytes = Vec::new();

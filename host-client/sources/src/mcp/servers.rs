@@ -1,4 +1,4 @@
-//! The set of MCP servers that an application holds.
+//! Set of MCP servers that an application holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,13 +19,25 @@ use super::transport::{Launch, SharedService};
 use host_client_core::error::Error;
 use host_client_core::tools::{Mount, Tools};
 
-/// How servers are treated.
+/// Options of [`McpServers`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use host_client_core::Tools;
+/// use host_client_sources::{McpOptions, McpServers};
+///
+/// // No cache on disk, and more time for servers that npx or uvx install first.
+/// let options = McpOptions { catalogues: None, connect_within: Duration::from_secs(120) };
+/// let servers = McpServers::with_options(&Tools::new(), options);
+/// assert!(servers.status().is_empty());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpOptions {
-    /// The folder that keeps each server's last list of tools, so that its tools are known while it still starts; none keeps
-    /// nothing. By default `sandbox-relay/catalogue` in `$XDG_CACHE_HOME` or `~/.cache`.
+    /// Folder that keeps each server's last list of tools, so that the tools are known while the server still starts;
+    /// `None` keeps no lists. Default: `sandbox-relay/catalogue` in `$XDG_CACHE_HOME` or `~/.cache`.
     pub catalogues: Option<PathBuf>,
-    /// How long a server may take to start, answer `initialize` and list its tools: 30 s by default.
+    /// Maximum time for a server to start, answer `initialize` and list its tools. Default: 30 s.
     pub connect_within: Duration,
 }
 
@@ -35,10 +47,31 @@ impl Default for McpOptions {
     }
 }
 
-/// MCP servers whose tools are in a registry. Each is started in the background, and started again when it dies.
+/// MCP servers whose tools are registered in a [`Tools`]. Each server is started in the background, and restarted when
+/// it dies.
 ///
-/// When this is dropped, the connections end and the servers' processes are killed; [`McpServers::close`] lets them end in
-/// peace.
+/// Dropping this ends the connections and kills the servers' processes; [`McpServers::close`] lets them end by
+/// themselves.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use host_client_core::Tools;
+/// use host_client_sources::{McpConfig, McpServers, ServerState};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let tools = Tools::new();
+/// let servers = McpServers::new(&tools);
+/// servers.start(McpConfig::from_file("mcp.json")?)?;
+/// for status in servers.ready(Duration::from_secs(30)).await {
+///     if !matches!(status.state, ServerState::Connected { .. }) {
+///         eprintln!("{status}");
+///     }
+/// }
+/// // … connect a `Client` with `tools`, run code …
+/// servers.close().await;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct McpServers {
     tools: Tools,
@@ -47,61 +80,62 @@ pub struct McpServers {
     inner: Mutex<Inner>,
 }
 
+/// Servers by name, each with its origin, and their background tasks.
 #[derive(Debug, Default)]
 struct Inner {
     links: BTreeMap<String, (Arc<Link>, String)>,
     lives: JoinSet<()>,
 }
 
-/// Where one server stands.
+/// State of one server, with its name and origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Where it comes from, such as `the MCP server "git" of mcp.json`.
+    /// Origin of the server, such as `the MCP server "git" of mcp.json`.
     pub origin: String,
-    /// Where it stands.
+    /// State of the server.
     pub state: ServerState,
 }
 
-/// Whether a server can be called.
+/// State of an MCP server. Only a `Connected` one answers calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// It is being started; after a failure, with the reason.
+    /// The server is being started.
     Starting {
-        /// Why it is started again.
+        /// Reason of the failure before, if this is a restart; `None` at the first start.
         after: Option<String>,
     },
-    /// It can be called.
+    /// The server is connected, and answers calls.
     Connected {
-        /// How many tools it has.
+        /// Number of registered tools.
         tools: usize,
-        /// Which tools are left out, and why.
+        /// Tools that are not registered, each with the reason.
         left_out: Vec<String>,
     },
-    /// It failed, and is started again.
+    /// The server failed, and is restarted after a pause.
     Failed {
-        /// Why.
+        /// Reason of the last failure.
         reason: String,
-        /// How long until then.
+        /// Delay before the next attempt.
         again_in: Duration,
     },
-    /// It failed too often, and is not started again.
+    /// The server never connected, failed five times, and is not restarted.
     GivenUp {
-        /// Why.
+        /// Reason of the last failure.
         reason: String,
     },
-    /// It was closed.
+    /// The server was closed by [`McpServers::close`].
     Closed,
 }
 
 impl McpServers {
-    /// No servers yet. Their tools go into `tools`.
+    /// Creates an empty set with the default options. Tools of its servers are registered in `tools`.
     pub fn new(tools: &Tools) -> Self {
         Self::with_options(tools, McpOptions::default())
     }
 
-    /// No servers yet, and how they will be treated.
+    /// Creates an empty set with these options. Tools of its servers are registered in `tools`.
     pub fn with_options(tools: &Tools, options: McpOptions) -> Self {
         Self { tools: tools.clone(), options, stop: CancellationToken::new(), inner: Mutex::default() }
     }
@@ -110,13 +144,14 @@ impl McpServers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the names of all servers of a configuration and starts them together, in the background.
+    /// Reserves the names of all servers of a configuration, then starts them in the background, all at once.
     ///
     /// # Errors
-    /// A name is taken: both origins are named, and none of the servers is started.
+    /// The error of [`Tools::mount`] if a name is taken. It names both origins, and no server of the configuration is
+    /// started.
     ///
     /// # Panics
-    /// It is called outside of a Tokio runtime.
+    /// Outside of a Tokio runtime.
     pub fn start(&self, config: McpConfig) -> Result<(), Error> {
         let McpConfig { origin: file, servers } = config;
         let mut mounted = Vec::new();
@@ -132,13 +167,13 @@ impl McpServers {
         Ok(())
     }
 
-    /// Adds a service of this process, such as one written with the macros of `rmcp`.
+    /// Adds an MCP service of this process, such as one written with the macros of `rmcp`, as the server `server`.
     ///
     /// # Errors
-    /// The name is taken, or is none.
+    /// The error of [`Tools::mount`] if the name is taken or is not a valid server name.
     ///
     /// # Panics
-    /// It is called outside of a Tokio runtime.
+    /// Outside of a Tokio runtime.
     pub fn add_service(&self, server: &str, service: impl Service<RoleServer>) -> Result<(), Error> {
         let origin = format!("the MCP service {server:?} of the application");
         let mount = self.tools.mount(server, origin.clone())?;
@@ -156,7 +191,8 @@ impl McpServers {
         inner.lives.spawn(life.live(self.stop.clone()));
     }
 
-    /// Waits until each server is connected or has failed its first try, at most so long. Then as [`McpServers::status`].
+    /// Waits until each server is connected or has failed its first attempt, for at most `within`, and returns
+    /// [`McpServers::status`].
     pub async fn ready(&self, within: Duration) -> Vec<ServerStatus> {
         let deadline = Instant::now() + within;
         let links: Vec<_> = self.lock().links.values().map(|(link, _)| Arc::clone(link)).collect();
@@ -168,7 +204,7 @@ impl McpServers {
         self.status()
     }
 
-    /// Where each server stands, by name.
+    /// Returns the state of each server, sorted by name.
     pub fn status(&self) -> Vec<ServerStatus> {
         let inner = self.lock();
         let status = inner.links.iter().map(|(name, (link, origin))| ServerStatus {
@@ -179,8 +215,8 @@ impl McpServers {
         status.collect()
     }
 
-    /// Closes all servers: their tools go, their processes get a few seconds to end by themselves. Calls that are still open
-    /// end with `OUTCOME_UNKNOWN`. Servers that are added later are closed at once.
+    /// Closes all servers and removes their tools. Their processes get up to 4 s to end by themselves. Open calls end
+    /// with `OUTCOME_UNKNOWN`. Servers that are added later are closed at once.
     pub async fn close(&self) {
         self.stop.cancel();
         let mut lives = std::mem::take(&mut self.lock().lives);

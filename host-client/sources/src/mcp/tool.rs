@@ -1,4 +1,4 @@
-//! One tool of an MCP server, and one call of it.
+//! Tool of an MCP server, and one call of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use serde_json::{Map, Value};
 use super::content;
 use super::failure::{Failure, Fate, fate};
 use super::link::{Connection, Link};
-use super::words::clip;
+use super::text::clip;
 use host_client_core::tool::Effect;
 use host_client_core::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 
-/// The longest description that is shown to models, in bytes.
+/// Maximum length of a description, in bytes. A longer one is cut.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
-/// The longest error message of a server that is passed on, in bytes.
+/// Maximum length of a server's error message, in bytes. A longer one is cut.
 const MAX_ERROR_BYTES: usize = 4 << 10;
-/// How long a server may take to read that a call is cancelled.
+/// Maximum time for a server to read the notification that a call is cancelled.
 const CANCEL_WITHIN: Duration = Duration::from_secs(10);
 
-/// A tool as its server listed it.
+/// Tool as its server listed it.
 pub(super) struct McpTool {
     pub(super) link: Arc<Link>,
     pub(super) listed: ListedTool,
@@ -45,7 +45,7 @@ impl Tool for McpTool {
         let description = clip(description.or(title).unwrap_or_default(), MAX_DESCRIPTION_BYTES);
         let mut spec = ToolSpec::new(self.full_name(), description, Value::Object((*listed.input_schema).clone()));
         spec.output_schema = listed.output_schema.as_ref().map(|schema| Value::Object((**schema).clone()));
-        // What a server says of itself is a hint; a policy may trust it or amend it.
+        // The annotation of a server is a hint; a policy may override it.
         spec.manifest.effect = listed.annotations.as_ref().map(|annotations| match annotations.read_only_hint {
             Some(true) => Effect::ReadOnly,
             _ => Effect::Mutating,
@@ -74,7 +74,7 @@ impl Tool for McpTool {
     }
 }
 
-/// What the code learns of a call that was sent and not answered with a result.
+/// Converts the failure of a call to the error that code receives. May break off the connection.
 async fn call_error(link: &Link, connection: &Connection, error: ServiceError) -> ToolError {
     let server = link.server();
     match error {
@@ -97,13 +97,17 @@ async fn call_error(link: &Link, connection: &Connection, error: ServiceError) -
     }
 }
 
-/// A call that the server has not answered. When it is dropped, the server is told that nobody waits any more.
+/// Call that the server has not answered. Dropping it sends the server a cancellation.
 struct PendingCall<'a> {
     handle: Option<RequestHandle<RoleClient>>,
     connection: &'a Connection,
 }
 
 impl<'a> PendingCall<'a> {
+    /// Sends the call.
+    ///
+    /// # Errors
+    /// `TOOL_FAILED` if the connection has ended; the server has not seen the call.
     async fn send(
         connection: &'a Connection,
         params: CallToolRequestParams,
@@ -119,6 +123,7 @@ impl<'a> PendingCall<'a> {
         }
     }
 
+    /// Waits for the answer.
     async fn answer(mut self) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
         let answer = (&mut handle.rx).await;
@@ -133,9 +138,10 @@ impl Drop for PendingCall<'_> {
         let connection = self.connection.clone();
         runtime.spawn(async move {
             let cancelled = handle.cancel(Some("nobody waits for the result any more".into()));
-            // What such a server does not read would be kept here, call after call.
+            // The connection is broken off, because the queue to a server that does not read would grow with every
+            // call.
             if tokio::time::timeout(CANCEL_WITHIN, cancelled).await.is_err() {
-                connection.break_off(Failure::Deaf);
+                connection.break_off(Failure::NotReading);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The three kinds of server, opened the same way: a child process, a streamable HTTP address, a service in this process.
+//! Transports of the three kinds of server: a child process, streamable HTTP, a service in this process.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,45 +27,47 @@ use super::failure::{Evidence, Failure};
 use super::link::Link;
 use super::listing::HostHandler;
 use super::process::Process;
+use super::text::Secrets;
 use super::watched::{Seen, Watched};
-use super::words::Secrets;
 
-/// How much a service in this process may be ahead of its reader, in bytes.
+/// Size of the pipe to a service in this process, in bytes.
 const PIPE_BYTES: usize = 64 << 10;
+/// Maximum time to connect to an HTTP server.
 const HTTP_CONNECTS_WITHIN: Duration = Duration::from_secs(10);
-/// The longest event of an HTTP server, in bytes. (The library itself bounds bodies that are no event streams.)
+/// Maximum size of one event of an HTTP server, in bytes. (The library bounds other bodies itself.)
 const MAX_EVENT_BYTES: usize = 64 << 20;
-/// How long after a broken event stream the next try waits at most.
+/// Maximum pause before a broken event stream is opened again.
 const MAX_STREAM_PAUSE: Duration = Duration::from_secs(30);
 
-/// This process's side of a connection.
+/// Client side of an open connection.
 pub(super) type Running = RunningService<RoleClient, HostHandler>;
 
-/// How a server is started.
+/// Way to start a server.
 #[derive(Debug)]
 pub(super) enum Launch {
     Configured(ServerConfig),
     Service(SharedService),
 }
 
-/// What stands behind a connection, and ends with this value.
+/// Server behind a connection. Dropping this ends it.
 pub(super) enum Backing {
     Process { process: Box<Process>, seen: Seen },
     Http,
     Service { _task: JoinSet<()>, seen: Seen },
 }
 
-/// A way to a server on which nothing was said yet.
+/// Transport to a server before the first message.
 pub(super) enum Wire {
     Lines(Watched<Box<dyn AsyncRead + Send + Unpin>>, Box<dyn AsyncWrite + Send + Unpin>),
     Http(StreamableHttpClientTransport<reqwest::Client>),
 }
 
-/// A service that can be connected to more than once.
+/// Service of this process that can be connected to more than once.
 #[derive(Clone)]
 pub(super) struct SharedService(Arc<dyn DynService<RoleServer>>);
 
 impl Launch {
+    /// Returns the values that no error message may contain.
     pub(super) fn secrets(&self) -> Secrets {
         match self {
             Self::Configured(config) => config.secrets(),
@@ -73,7 +75,7 @@ impl Launch {
         }
     }
 
-    /// Starts the server. Nothing is said to it yet.
+    /// Starts the server, without sending it anything.
     pub(super) fn open(&self, link: &Link) -> Result<(Backing, Wire), Failure> {
         match self {
             Self::Configured(ServerConfig::Process(config)) => open_process(config, link),
@@ -95,10 +97,10 @@ fn open_process(config: &ProcessConfig, link: &Link) -> Result<(Backing, Wire), 
 fn open_http(config: &HttpConfig) -> Result<(Backing, Wire), reqwest::Error> {
     let mut client = reqwest::Client::builder()
         .connect_timeout(HTTP_CONNECTS_WITHIN)
-        // Headers are for the address that the file names, and for no other.
+        // Headers may hold secrets, and are sent to the configured URL only.
         .redirect(Policy::none());
     if config.is_of_this_machine() {
-        // A proxy would get what is to stay here.
+        // Requests to this machine stay on it.
         client = client.no_proxy();
     }
     let mut headers = HashMap::new();
@@ -110,7 +112,7 @@ fn open_http(config: &HttpConfig) -> Result<(Backing, Wire), reqwest::Error> {
     let mut transport = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
         .custom_headers(headers)
         .max_sse_event_size(MAX_EVENT_BYTES)
-        // It would send calls again.
+        // Otherwise the library would send calls again in a new session.
         .reinit_on_expired_session(false);
     transport.retry_config = Arc::new(pauses);
     let transport = StreamableHttpClientTransport::with_client(client.build()?, transport);
@@ -122,7 +124,7 @@ fn open_service(service: SharedService) -> (Backing, Wire) {
     let mut task = JoinSet::new();
     task.spawn(async move {
         match service.serve(theirs).await {
-            // How it ended is seen at this end of the pipe.
+            // Our end of the pipe shows that the service ended.
             Ok(running) => drop(running.waiting().await),
             Err(error) => tracing::debug!(%error, "an MCP service in this process was not initialized"),
         }
@@ -134,10 +136,10 @@ fn open_service(service: SharedService) -> (Backing, Wire) {
 }
 
 impl Wire {
-    /// Says hello, and learns what the server is.
+    /// Initializes the MCP connection.
     pub(super) async fn initialize(self, host: HostHandler) -> Result<Running, ClientInitializeError> {
         match self {
-            // The library would pass over a line that is too long; here it ends the connection.
+            // The library skips a line over its limit in silence; [`Watched`] ends the connection instead.
             Self::Lines(read, write) => {
                 let transport = AsyncRwTransport::new_client(read, write).with_max_line_length(usize::MAX);
                 host.serve(transport).await
@@ -148,7 +150,7 @@ impl Wire {
 }
 
 impl Backing {
-    /// Waits until a process that stands behind the connection has ended.
+    /// Waits until the process has ended; forever if the server is not a process.
     pub(super) async fn ended(&self) {
         match self {
             Self::Process { process, .. } => process.ended().await,
@@ -156,22 +158,22 @@ impl Backing {
         }
     }
 
-    /// Gives a process whose output is closed a little time to end: it closes one before the other.
+    /// Waits up to `within` for the end of a process whose output is closed, so that its exit status is known.
     pub(super) async fn settle(&self, within: Duration) {
         if let Self::Process { process, .. } = self {
-            // If it does not end by itself, that is known, too.
+            // After this time the process counts as one that did not end by itself.
             let _ = timeout(within, process.ended()).await;
         }
     }
 
-    /// Ends it in peace. Its input is closed already.
+    /// Ends the server in an orderly way. Its input is already closed.
     pub(super) async fn close(mut self) {
         if let Self::Process { process, .. } = &mut self {
             process.close().await;
         }
     }
 
-    /// Ends it at once, and tells what is known of its end.
+    /// Kills the server, and returns the facts about its end.
     pub(super) async fn kill(self) -> Evidence {
         match self {
             Self::Process { mut process, seen } => {
@@ -202,7 +204,7 @@ impl Service<RoleServer> for SharedService {
         request: <RoleServer as ServiceRole>::PeerReq,
         context: RequestContext<RoleServer>,
     ) -> Result<<RoleServer as ServiceRole>::Resp, rmcp::ErrorData> {
-        // The library would lose a panic, and the call would wait for nothing.
+        // The library would lose a panic, and the call would wait forever.
         let answer = AssertUnwindSafe(self.0.handle_request(request, context)).catch_unwind().await;
         answer.unwrap_or_else(|_| Err(rmcp::ErrorData::internal_error("the tool failed inside (it panicked)", None)))
     }

@@ -1,4 +1,5 @@
-//! What a server prints, watched on its way: a message without an end is not collected, and junk is remembered.
+//! Standard output of a server with bounds: ends the connection on a message that is too long, and remembers lines that
+//! are not messages.
 
 use std::io;
 use std::pin::Pin;
@@ -7,32 +8,32 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::words::clip;
+use super::text::clip;
 
-/// The longest message that is taken, in bytes.
+/// Maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
-/// So much of what is no message is passed over, in bytes, before the server is given up.
+/// Maximum number of bytes in lines that are not messages, before the connection is ended.
 const MAX_JUNK_BYTES: usize = 1 << 20;
-/// How many bytes at the start of a line tell what it is, and stand in an error.
+/// Number of bytes at the start of a line that are kept to classify it and to quote it in an error.
 const HEAD_BYTES: usize = 200;
 
-/// A server's output, one message a line, as it is read.
+/// Reader of a server's output, one message per line, that checks each line.
 pub(super) struct Watched<R> {
     inner: R,
-    /// The start of the line that is being read.
+    /// The first bytes of the current line.
     head: Vec<u8>,
     line_bytes: usize,
     junk_bytes: usize,
     seen: Seen,
 }
 
-/// What was noticed in a server's output.
+/// Faults seen in a server's output. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen(Arc<Mutex<Noticed>>);
 
 #[derive(Debug, Default)]
 struct Noticed {
-    /// The first line that is no message.
+    /// The first line that is not a message.
     junk: Option<String>,
     has_too_long_message: bool,
     has_too_much_junk: bool,
@@ -43,7 +44,7 @@ impl<R> Watched<R> {
         Self { inner, head: Vec::new(), line_bytes: 0, junk_bytes: 0, seen }
     }
 
-    /// Looks at what was read.
+    /// Checks the bytes that were read.
     fn watch(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.grow(&bytes[..end])?;
@@ -53,6 +54,10 @@ impl<R> Watched<R> {
         self.grow(bytes)
     }
 
+    /// Adds bytes to the current line.
+    ///
+    /// # Errors
+    /// The line is too long.
     fn grow(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.line_bytes += bytes.len();
         let missing = HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
@@ -64,11 +69,15 @@ impl<R> Watched<R> {
         Ok(())
     }
 
+    /// Classifies the current line, and begins the next.
+    ///
+    /// # Errors
+    /// Too many bytes were in lines that are not messages.
     fn end_line(&mut self) -> io::Result<()> {
         let line_bytes = std::mem::take(&mut self.line_bytes);
         let text = String::from_utf8_lossy(&self.head);
         let text = text.trim_start_matches('\u{feff}').trim();
-        // Whoever writes JSON-RPC writes objects; all else comes from a program that takes its output for a terminal.
+        // JSON-RPC messages are objects; other lines are meant for a person at a terminal.
         if !text.is_empty() && !text.starts_with('{') {
             self.junk_bytes += line_bytes;
             let mut seen = self.seen.lock();
@@ -96,7 +105,7 @@ impl Seen {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What stands against the server, if its connection ended or never came about.
+    /// Describes the fault in the output; `None` if there was none.
     pub(super) fn evidence(&self) -> Option<String> {
         let seen = self.lock();
         if seen.has_too_long_message {

@@ -1,4 +1,4 @@
-//! What a tool may reach of the network: hosts by name, ports, and which private networks they may lie in.
+//! Network access of a tool: allowed hosts, ports and private networks.
 
 use std::fmt;
 
@@ -8,27 +8,40 @@ use url::{Host, Url};
 
 use super::address::Reach;
 
-/// How many hosts an error names.
+/// Maximum number of hosts that an error message lists.
 const NAMED_HOSTS: usize = 20;
 
-/// Hosts and ports that may be asked. Private, link-local and metadata addresses are refused whatever name leads to
-/// them, unless their network is allowed.
+/// Hosts and ports that a tool may contact. The default allows none.
+///
+/// Private, link-local and cloud metadata addresses are refused, whichever name resolves to them, unless
+/// [`allow_private`](Self::allow_private) names their network.
+///
+/// ```
+/// use host_client_sources::RemoteAccess;
+///
+/// # fn main() -> Result<(), host_client_sources::InvalidAccess> {
+/// let access = RemoteAccess::to(["api.example.com", "*.example.org", "http://intranet.example:8080"])?
+///     .allow_private("10.1.0.0/16")?;
+/// assert!(access.to_string().contains("https://*.example.org"));
+/// assert!(RemoteAccess::to(["example.com/path"]).is_err(), "an entry is a host and a port, no more");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 pub struct RemoteAccess {
     hosts: Vec<AllowedHost>,
     networks: Vec<IpNet>,
-    /// Not even the hosts' public addresses are asked.
+    /// `true`: only addresses in `networks` are contacted, not public ones.
     is_private_only: bool,
     pub(super) authorities: Option<Vec<u8>>,
 }
 
-/// An entry that allows nothing that there is.
+/// Error of an entry of [`RemoteAccess`] that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAccess {
-    /// It names no host.
+    /// The entry is not a host: it is malformed, or has a path, a query, a user or another scheme than http and https.
     #[error("{0:?} is no host to allow: write example.com, example.com:8443, *.example.com or http://example.com")]
     Host(String),
-    /// It is no network.
+    /// The text is not a network in CIDR notation.
     #[error("{0:?} is no network: write an address and how many of its bits count, such as 10.1.0.0/16")]
     Network(String),
 }
@@ -39,6 +52,7 @@ impl From<InvalidAccess> for Error {
     }
 }
 
+/// One allowed scheme, host and port.
 #[derive(Clone, PartialEq, Eq)]
 struct AllowedHost {
     is_tls: bool,
@@ -46,58 +60,61 @@ struct AllowedHost {
     port: u16,
 }
 
+/// Host part of an entry.
 #[derive(Clone, PartialEq, Eq)]
 enum HostPattern {
     Exactly(Host<String>),
-    /// Every name that ends with this, a dot first.
+    /// Every name that ends with this text, which begins with a dot: `*.example.com`.
     Under(String),
 }
 
 impl RemoteAccess {
-    /// Access to these hosts: `example.com`, `example.com:8443`, or `*.example.com` for every name below. HTTPS, unless
-    /// an entry says otherwise: `http://example.com:8080`.
+    /// Allows these hosts: `example.com`, `example.com:8443`, or `*.example.com` for every name below it. The scheme is
+    /// HTTPS unless an entry begins with `http://`, such as `http://example.com:8080`.
     ///
     /// # Errors
-    /// An entry names no host, or more than a host and a port.
+    /// [`InvalidAccess::Host`] with the first entry that is not a host, or that has more than a scheme, a host and a
+    /// port.
     pub fn to<S: AsRef<str>>(hosts: impl IntoIterator<Item = S>) -> Result<Self, InvalidAccess> {
         let hosts = hosts.into_iter().map(|entry| AllowedHost::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(Self { hosts, ..Self::default() })
     }
 
-    /// Lets the hosts lie in this private network too, such as `10.1.0.0/16` of an intranet or `127.0.0.0/8` in tests.
+    /// Lets the allowed hosts resolve to addresses in this private network, too, such as `10.1.0.0/16` of an intranet
+    /// or `127.0.0.0/8` in tests. Can be called several times.
     ///
     /// # Errors
-    /// It is no network.
+    /// [`InvalidAccess::Network`] if `network` is not in CIDR notation.
     pub fn allow_private(mut self, network: &str) -> Result<Self, InvalidAccess> {
         self.networks.push(network.parse().map_err(|_| InvalidAccess::Network(network.to_owned()))?);
         Ok(self)
     }
 
-    /// Takes certificates (PEM) of these authorities instead of those of the web.
+    /// Trusts these certificate authorities (PEM) instead of the built-in list of public ones.
     #[must_use]
     pub fn authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities = Some(pem.into());
         self
     }
 
-    /// The same access, without the internet: only the networks that were allowed.
+    /// Removes the public internet from the access: only networks of [`allow_private`](Self::allow_private) remain.
     pub(crate) fn only_private(mut self) -> Self {
         self.is_private_only = true;
         self
     }
 
-    /// The addresses that may be connected to.
+    /// Returns the IP addresses that may be connected to.
     pub(super) fn reach(&self) -> Reach {
         Reach { is_public_allowed: !self.is_private_only, networks: self.networks.clone() }
     }
 
-    /// The same access, and one more host.
+    /// Adds one host to the access.
     pub(crate) fn and(mut self, host: &str) -> Result<Self, InvalidAccess> {
         self.hosts.push(AllowedHost::parse(host)?);
         Ok(self)
     }
 
-    /// Whether this address names an allowed host and port. Where the host lies is for the resolver to say.
+    /// Returns `true` if the URL names an allowed scheme, host and port. The resolver checks the IP address later.
     pub(super) fn allows(&self, url: &Url) -> bool {
         self.hosts.iter().any(|allowed| allowed.allows(url))
     }
@@ -108,7 +125,7 @@ impl AllowedHost {
         let invalid = || InvalidAccess::Host(entry.to_owned());
         let (scheme, rest) = entry.split_once("://").unwrap_or(("https", entry));
         let (is_wildcard, rest) = rest.strip_prefix("*.").map_or((false, rest), |rest| (true, rest));
-        // The parser brings hosts into the one spelling that it gives those of requests, too.
+        // The URL parser normalizes the host exactly as it normalizes those of requests.
         let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|_| invalid())?;
         let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
         let has_user = !url.username().is_empty() || url.password().is_some();
@@ -148,7 +165,7 @@ impl fmt::Display for AllowedHost {
     }
 }
 
-/// The allowed hosts, as errors name them.
+/// Lists the allowed hosts for error messages, at most 20 of them.
 impl fmt::Display for RemoteAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, host) in self.hosts.iter().take(NAMED_HOSTS).enumerate() {

@@ -1,4 +1,4 @@
-//! Which IP addresses may be connected to, and a resolver that gives no others.
+//! Allowed IP addresses, and a resolver that returns no others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,18 +6,20 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// The most addresses of one name that are tried.
+/// Maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
+/// Makes an IPv4 network of four octets and a prefix length.
 const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
 }
 
+/// Makes an IPv6 network of three groups and a prefix length.
 const fn v6(a: u16, b: u16, c: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0), prefix)
 }
 
-/// What is not the public internet, of IANA's registry of special addresses.
+/// IPv4 networks that are not the public internet, from IANA's registry of special-purpose addresses.
 const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
     v4(0, 0, 0, 0, 8),          // this network; Linux takes 0.0.0.0 for loopback
     v4(10, 0, 0, 0, 8),         // private
@@ -38,10 +40,10 @@ const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
     v4(255, 255, 255, 255, 32), // broadcast
 ];
 
-/// The only IPv6 addresses that are public. What carries an IPv4 address (mapped, compatible, NAT64) lies outside.
+/// The range of public IPv6 addresses. Addresses that embed an IPv4 address (mapped, compatible, NAT64) are outside.
 const PUBLIC_V6: Ipv6Net = v6(0x2000, 0, 0, 3);
 
-/// What of those is not.
+/// Networks within [`PUBLIC_V6`] that are not public.
 const NOT_PUBLIC_V6: [Ipv6Net; 4] = [
     v6(0x2001, 0, 0, 23),     // protocol assignments; Teredo, which carries IPv4 addresses, among them
     v6(0x2001, 0xdb8, 0, 32), // documentation
@@ -49,22 +51,23 @@ const NOT_PUBLIC_V6: [Ipv6Net; 4] = [
     v6(0x3fff, 0, 0, 20),     // documentation
 ];
 
-/// The addresses that may be connected to.
+/// Set of IP addresses that may be connected to.
 #[derive(Debug, Clone)]
 pub(crate) struct Reach {
-    /// The public internet.
+    /// `true`: public addresses are allowed.
     pub(crate) is_public_allowed: bool,
-    /// Networks beside it, whatever they are.
+    /// Further networks that are allowed, private ones included.
     pub(crate) networks: Vec<IpNet>,
 }
 
 impl Reach {
-    /// Whether this address may be connected to.
+    /// Returns `true` if this address may be connected to.
     pub(crate) fn admits(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address)) || (self.is_public_allowed && is_public(address))
     }
 }
 
+/// Returns `true` if the address belongs to the public internet.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|network| network.contains(&address)),
@@ -74,12 +77,13 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// A name has addresses, and none of them may be connected to. Says no address: it may be one of an internal network.
+/// Error of a name that resolves only to addresses that are not allowed. The message contains no address, because it
+/// may be one of an internal network.
 #[derive(Debug, thiserror::Error)]
 #[error("it has no address that may be connected to")]
 pub(crate) struct OutOfReach;
 
-/// The system's resolver, behind which only addresses within reach are seen.
+/// Name resolver that asks the system and returns allowed addresses only.
 pub(crate) struct GuardedResolver {
     pub(crate) reach: Arc<Reach>,
 }

@@ -1,4 +1,4 @@
-//! One operation as a tool: asks the server, and reads what it answers.
+//! Calls one operation: sends the request, and converts the response to JSON.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::net::{Answer, BodyLimit, GuardedClient};
 use host_client_core::tool::DEFAULT_RESULT_BYTES;
 use host_client_core::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 
-/// How many characters of an answer an error quotes.
-const QUOTED: usize = 500;
+/// Maximum number of characters of a response that an error quotes.
+const QUOTED_CHARS: usize = 500;
 
-/// What all operations of a document share.
+/// Client, server and credentials that all operations of a document share.
 pub(super) struct Api {
     pub(super) client: GuardedClient,
     pub(super) server: Url,
@@ -28,7 +28,7 @@ pub(super) struct Api {
     pub(super) propagates_trace: bool,
 }
 
-/// An operation that can be called.
+/// Operation of a document as a tool.
 pub(super) struct OperationTool {
     pub(super) api: Arc<Api>,
     pub(super) operation: Operation,
@@ -56,12 +56,16 @@ impl Tool for OperationTool {
     }
 }
 
-/// What the code gets: the JSON that came, else the text as a string, else null.
+/// Converts a response to the result for code: its JSON as it came, else the text as a string, or `null` without a
+/// body.
+///
+/// # Errors
+/// `TOOL_FAILED` with the beginning of the body if the status is not a success.
 fn result(answer: Answer, credentials: &Credentials, label: &str) -> Result<Bytes, ToolError> {
     let Answer { status, headers, body, .. } = answer;
     let text = credentials.redact(String::from_utf8_lossy(&body).into_owned());
     if !status.is_success() {
-        let quoted: String = text.chars().take(QUOTED).collect();
+        let quoted: String = text.chars().take(QUOTED_CHARS).collect();
         return Err(ToolError::new(format!("{label} was answered with {status}: {}", quoted.trim())));
     }
     if text.is_empty() || matches!(status, StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT) {

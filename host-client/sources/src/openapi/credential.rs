@@ -1,4 +1,4 @@
-//! Credentials: given by the application, placed by the document's security schemes, seen by neither code nor logs.
+//! Credentials of the application, sent where the document's security schemes say. Neither code nor logs see them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,31 +10,43 @@ use serde_json::Value;
 
 use super::document::Document;
 use super::error::{Flaw, Unusable};
-use super::parameters::Place;
-use super::request::encoded;
+use super::place::Place;
+use super::text::percent_encoded;
 use crate::net;
 
-/// The shortest secret that is looked for in answers: shorter ones stand in texts by chance.
-const MIN_REDACTED: usize = 8;
-/// How many schemes an error names.
+/// Minimum length of a secret that is removed from responses, in bytes: shorter ones occur in texts by chance.
+const MIN_REDACTED_BYTES: usize = 8;
+/// Maximum number of security schemes that an error message lists.
 const NAMED_SCHEMES: usize = 20;
-/// The most ways to authenticate that are looked at for one operation.
+/// Maximum number of alternative security requirements that are read for one operation.
 const MAX_ALTERNATIVES: usize = 20;
+/// Replacement of a secret in a response.
 const REDACTED: &str = "[credential]";
 
-/// What to authenticate with. Printed nowhere, its `Debug` included.
+/// Credential for a security scheme of a document. `Debug` prints its kind alone.
+///
+/// ```
+/// use host_client_sources::OpenApi;
+/// use host_client_sources::openapi::Credential;
+///
+/// let key = Credential::ApiKey("0123456789abcdef".into());
+/// assert_eq!(format!("{key:?}"), "ApiKey(…)");
+/// // `petstore_key` is the name of a scheme in the document's `components.securitySchemes`.
+/// let petstore = OpenApi::from_url("https://petstore.example/openapi.json").credentials("petstore_key", key);
+/// # drop(petstore);
+/// ```
 #[derive(Clone)]
 pub enum Credential {
-    /// A token, for the schemes `http` with `bearer`, `oauth2` and `openIdConnect`.
+    /// A bearer token, for schemes of the types `http` (with `bearer`), `oauth2` and `openIdConnect`.
     Bearer(String),
-    /// A user and a password, for the scheme `http` with `basic`.
+    /// A user name and a password, for schemes of the type `http` (with `basic`).
     Basic {
-        /// The user's name, without a colon.
+        /// The user name. It cannot contain a colon.
         user: String,
         /// The password.
         password: String,
     },
-    /// A key, for the scheme `apiKey`.
+    /// An API key, for schemes of the type `apiKey`.
     ApiKey(String),
 }
 
@@ -48,10 +60,10 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Where a credential goes.
+/// Credential in its place in a request.
 enum Placed {
     Header(HeaderName, HeaderValue),
-    /// Encoded already.
+    /// Name and value of a query parameter, percent-encoded.
     Query {
         name: String,
         value: String,
@@ -59,10 +71,10 @@ enum Placed {
     Cookie(String),
 }
 
-/// The credentials of a document's security schemes, in their places.
+/// Credentials by the name of their security scheme, each with its place in a request.
 pub(super) struct Credentials {
     placed: BTreeMap<String, Placed>,
-    /// What must not be in an answer.
+    /// Texts to remove from responses, the longest first.
     secrets: Vec<String>,
 }
 
@@ -73,6 +85,11 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
+    /// Looks up the scheme of each credential in the document.
+    ///
+    /// # Errors
+    /// [`Unusable::Scheme`] for a scheme that the document does not have, [`Unusable::Credential`] for one of another
+    /// kind.
     pub(super) fn new(document: &Document, given: &BTreeMap<String, Credential>) -> Result<Self, Unusable> {
         let schemes = document.root().pointer("/components/securitySchemes").and_then(Value::as_object);
         let mut credentials = Self { placed: BTreeMap::new(), secrets: Vec::new() };
@@ -87,12 +104,16 @@ impl Credentials {
             credentials.placed.insert(name.clone(), placed);
             credentials.secrets.extend(secrets(credential));
         }
-        // The longest first, so that no part of it is left.
+        // The longest comes first: a shorter one within it would leave a part of it.
         credentials.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Ok(credentials)
     }
 
-    /// The schemes of an operation: the first alternative that there are credentials for, an empty one last.
+    /// Returns the schemes that an operation is called with: the first alternative with credentials for all its
+    /// schemes. An alternative without schemes is the last choice.
+    ///
+    /// # Errors
+    /// [`Flaw::Credential`] if no alternative has all its credentials.
     pub(super) fn schemes(&self, security: Option<&Value>) -> Result<Vec<String>, Flaw> {
         let alternatives = security.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let named: Vec<Vec<&String>> = alternatives
@@ -111,22 +132,22 @@ impl Credentials {
         }
     }
 
-    /// Whether a parameter's place is one that a credential goes to.
-    pub(super) fn fill(&self, place: &Place, name: &str) -> bool {
+    /// Returns `true` if a credential sets this parameter.
+    pub(super) fn set_parameter(&self, place: &Place, name: &str) -> bool {
         self.placed.values().any(|placed| match (placed, place) {
             (Placed::Header(own, _), Place::Header(other)) => own == other,
-            (Placed::Query { name: own, .. }, Place::Query) => *own == encoded(name),
+            (Placed::Query { name: own, .. }, Place::Query) => *own == percent_encoded(name),
             _ => false,
         })
     }
 
-    /// Whether a part of a query sets a parameter that holds a credential.
-    pub(super) fn are_in_query(&self, part: &str) -> bool {
+    /// Returns `true` if a part of a query sets a parameter that holds a credential.
+    pub(super) fn are_named_in(&self, part: &str) -> bool {
         let mut names = part.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
         names.any(|other| self.placed.values().any(|it| matches!(it, Placed::Query { name, .. } if name == other)))
     }
 
-    /// Puts the credentials of these schemes in their places.
+    /// Adds the credentials of these schemes to the headers and the query of a request.
     pub(super) fn apply(&self, schemes: &[String], headers: &mut HeaderMap, query: &mut String) {
         let mut cookies = Vec::new();
         for placed in schemes.iter().filter_map(|scheme| self.placed.get(scheme)) {
@@ -139,7 +160,7 @@ impl Credentials {
                 Placed::Cookie(cookie) => cookies.push(cookie.as_str()),
             }
         }
-        // They were checked one by one, and so fit together.
+        // Each cookie was checked to be a valid header value, and so is their list.
         if let Ok(mut value) = HeaderValue::try_from(cookies.join("; "))
             && !cookies.is_empty()
         {
@@ -148,7 +169,7 @@ impl Credentials {
         }
     }
 
-    /// A text of the server's without the credentials: there are servers that send back what they were sent.
+    /// Removes the credentials from a text of the server, because some servers echo the request.
     pub(super) fn redact(&self, mut text: String) -> String {
         for secret in &self.secrets {
             if text.contains(secret) {
@@ -163,6 +184,7 @@ impl Credentials {
     }
 }
 
+/// Returns the place of a credential according to its scheme; else what the scheme takes.
 fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str> {
     let text = |key: &str| scheme.get(key).and_then(Value::as_str).unwrap_or_default();
     let http_scheme = text("scheme").to_ascii_lowercase();
@@ -184,7 +206,7 @@ fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str
                 Ok(Placed::Header(name, sensitive(key)?))
             }
             "query" if !text("name").is_empty() => {
-                Ok(Placed::Query { name: encoded(text("name")), value: encoded(key) })
+                Ok(Placed::Query { name: percent_encoded(text("name")), value: percent_encoded(key) })
             }
             "cookie" => {
                 let name = text("name");
@@ -214,21 +236,24 @@ fn sensitive(value: &str) -> Result<HeaderValue, &'static str> {
     Ok(value)
 }
 
-/// Every spelling of a credential that an answer could hold.
+/// Returns the spellings of a credential that a response could contain: plain, percent-encoded, base64 and escaped as
+/// in JSON.
 fn secrets(credential: &Credential) -> Vec<String> {
     let plain = match credential {
         Credential::Bearer(secret) | Credential::ApiKey(secret) => vec![secret.clone()],
         Credential::Basic { user, password } => vec![password.clone(), STANDARD.encode(format!("{user}:{password}"))],
     };
-    let mut all: Vec<String> = plain.iter().map(|secret| encoded(secret)).chain(plain.iter().cloned()).collect();
-    // As it stands within JSON, where that is another spelling.
+    let mut all: Vec<String> =
+        plain.iter().map(|secret| percent_encoded(secret)).chain(plain.iter().cloned()).collect();
+    // The spelling within a JSON string, which has escapes.
     all.extend(plain.iter().map(|secret| Value::String(secret.clone()).to_string().trim_matches('"').to_owned()));
-    all.retain(|secret| secret.len() >= MIN_REDACTED);
+    all.retain(|secret| secret.len() >= MIN_REDACTED_BYTES);
     all.sort();
     all.dedup();
     all
 }
 
+/// Lists names for an error message, at most 20 of 100 characters.
 fn listed<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.take(NAMED_SCHEMES).map(|name| name.chars().take(100).collect()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }

@@ -1,36 +1,40 @@
-//! Reads an OpenAPI document: JSON or YAML, its version, its servers, and what its references point to.
+//! Reads an OpenAPI document: JSON or YAML, its version, its servers and its references.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::Url;
 
+use super::MAX_DOCUMENT_BYTES;
 use super::error::{Flaw, Unusable};
 
-/// The most bytes of a document.
-pub(super) const MAX_BYTES: usize = 8 << 20;
-/// How many references are followed from one place.
+/// Maximum number of references that are followed in a row.
 const MAX_HOPS: usize = 16;
-/// The most servers of one list that are looked at, and the most addresses that the variables of one make.
+/// Maximum number of servers that are read of one list, and of variables and values of one server.
 const MAX_SERVERS: usize = 50;
+/// Maximum number of URLs that the variables of one server make.
 const MAX_ADDRESSES: usize = 100;
 
-/// A document that was read, of a version that is known.
+/// Parsed document of a supported version.
 pub(super) struct Document {
     root: Value,
-    /// Its schemas are those of OpenAPI 3.0, not JSON Schema.
+    /// `true`: its schemas are written in the dialect of OpenAPI 3.0, not in JSON Schema.
     pub(super) is_3_0: bool,
 }
 
 impl Document {
+    /// Parses JSON if the text begins with `{`, else YAML.
+    ///
+    /// # Errors
+    /// [`Unusable::Size`], [`Unusable::Syntax`] or [`Unusable::Version`].
     pub(super) fn parse(text: &str) -> Result<Self, Unusable> {
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_DOCUMENT_BYTES {
             return Err(Unusable::Size);
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root: Value = if text.starts_with('{') {
             serde_json::from_str(text).map_err(|error| Unusable::Syntax(error.to_string()))?
         } else {
-            // Its budgets bound depth, and what aliases multiply.
+            // The parser bounds the depth and the expansion of aliases.
             serde_saphyr::from_str(text).map_err(|error| Unusable::Syntax(one_line(&error.to_string())))?
         };
         let version = root.get("openapi").and_then(Value::as_str).unwrap_or_default();
@@ -46,7 +50,10 @@ impl Document {
         &self.root
     }
 
-    /// What stands there, references followed.
+    /// Follows the references of a value.
+    ///
+    /// # Errors
+    /// [`Flaw::Reference`] if a target is missing, or after 16 references in a row.
     pub(super) fn resolve<'a>(&'a self, mut value: &'a Value) -> Result<&'a Value, Flaw> {
         for _ in 0..MAX_HOPS {
             match value.get("$ref").and_then(Value::as_str) {
@@ -57,7 +64,10 @@ impl Document {
         Err(Flaw::Reference("more references in a row than are followed".into()))
     }
 
-    /// What a reference points to, which has to be in this document: nothing is ever fetched.
+    /// Returns the target of a reference within this document. Other documents are never fetched.
+    ///
+    /// # Errors
+    /// [`Flaw::Reference`] if there is no such target.
     pub(super) fn target(&self, reference: &str) -> Result<&Value, Flaw> {
         let unknown = || Flaw::Reference(reference.chars().take(200).collect());
         let fragment = reference.strip_prefix('#').ok_or_else(unknown)?;
@@ -65,8 +75,8 @@ impl Document {
         self.root.pointer(&pointer).ok_or_else(unknown)
     }
 
-    /// The addresses that the `servers` of the document, a path or an operation allow, the usual one first. Relative
-    /// ones are relative to the place that the document came from.
+    /// Returns the URLs that the `servers` of the document, a path or an operation allow, the default one first.
+    /// `base`: the URL of the document, to which relative ones refer.
     pub(super) fn servers(&self, holder: &Value, base: Option<&Url>) -> Vec<Url> {
         let servers = holder.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let spellings = servers.iter().take(MAX_SERVERS).flat_map(spellings);
@@ -78,7 +88,8 @@ impl Document {
     }
 }
 
-/// An address of a server, without what an address of a server cannot have, and without the slash at its end.
+/// Reads the URL of a server, and removes the slash at its end. Returns `None` if it is malformed, is not http or
+/// https, or has a user, a query or a fragment.
 pub(super) fn server_url(text: &str, base: Option<&Url>) -> Option<Url> {
     let mut url = match base {
         Some(base) => base.join(text).ok()?,
@@ -93,7 +104,7 @@ pub(super) fn server_url(text: &str, base: Option<&Url>) -> Option<Url> {
     Some(url)
 }
 
-/// A server's address with the values of its variables in their places; the defaults first.
+/// Returns the URLs of a server with all values of its variables, those with the default values first.
 fn spellings(server: &Value) -> Vec<String> {
     let template = server.get("url").and_then(Value::as_str).unwrap_or_default();
     let mut spellings = vec![template.to_owned()];
@@ -104,12 +115,13 @@ fn spellings(server: &Value) -> Vec<String> {
         let values: Vec<&str> =
             variable.get("default").into_iter().chain(others).filter_map(Value::as_str).take(MAX_SERVERS).collect();
         let with = |value: &&str| spellings.iter().map(|text| text.replace(&place, value)).collect::<Vec<_>>();
-        // A value of eight megabytes is no part of an address, and must not be copied a hundred times.
+        // Long values are skipped: up to 100 copies of them are made.
         spellings = values.iter().filter(|value| value.len() < 256).flat_map(with).take(MAX_ADDRESSES).collect();
     }
     spellings
 }
 
+/// Returns the first line of a text, at most 300 characters.
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(300).collect()
 }
@@ -152,7 +164,7 @@ mod tests {
         for deep in [format!("{{\"openapi\": {}", "[".repeat(100_000)), format!("a: {}", "[".repeat(100_000))] {
             assert!(matches!(Document::parse(&deep), Err(Unusable::Syntax(_))));
         }
-        assert!(matches!(Document::parse(&" ".repeat(MAX_BYTES + 1)), Err(Unusable::Size)));
+        assert!(matches!(Document::parse(&" ".repeat(MAX_DOCUMENT_BYTES + 1)), Err(Unusable::Size)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Operations of a document as tools: their names, paths and servers; and which are left out.
+//! Reads the operations of a document: names, paths and servers of tools, and which operations are left out.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,25 @@ use url::Url;
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::{Flaw, LeftOut};
-use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter, Place};
+use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter};
+use super::place::Place;
+use super::text::{identifier, shortened, string_member, unique_name};
 use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
 use host_client_core::tool::ToolSpec;
 use host_client_core::tool::{Effect, Mode};
 
-/// The longest tool's own name, in bytes.
-const MAX_NAME: usize = 100;
-/// The longest description, in characters.
-const MAX_DESCRIPTION: usize = 1_000;
-/// The longest path in descriptions and errors, in characters.
-const MAX_LABEL: usize = 200;
-/// How many calls of one operation run at once.
+/// Maximum length of a description, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 1_000;
+/// Maximum length of a path in descriptions and errors, in characters.
+const MAX_LABEL_CHARS: usize = 200;
+/// Maximum number of concurrent calls of one operation.
 const CONCURRENCY: usize = 16;
 
-/// What cannot stand in a path as it is.
+/// Characters that are percent-encoded in the literal parts of a path.
 const LITERAL: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}').add(b'\\').add(b'^');
 
-/// The methods of operations, as a path names them.
+/// Keys of a path's operations, with their methods.
 const METHODS: [(&str, Method); 8] = [
     ("get", Method::GET),
     ("put", Method::PUT),
@@ -40,48 +40,48 @@ const METHODS: [(&str, Method); 8] = [
     ("trace", Method::TRACE),
 ];
 
-/// An operation that can be called.
+/// Operation that can be called.
 #[derive(Debug)]
 pub(super) struct Operation {
     pub(super) spec: ToolSpec,
     pub(super) method: Method,
-    /// As the document writes it, for errors.
+    /// Path as the document writes it, for errors.
     pub(super) template: String,
     pub(super) path: Vec<Piece>,
     pub(super) parameters: Vec<Parameter>,
     pub(super) body: Option<Body>,
-    /// The security schemes whose credentials go along.
+    /// Security schemes whose credentials are sent.
     pub(super) schemes: Vec<String>,
 }
 
-/// A part of a path.
+/// Part of a path.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// As it stands, percent-encoded.
+    /// Literal text, percent-encoded.
     Literal(String),
-    /// The argument of this index among the parameters.
+    /// Value of the parameter with this index.
     Parameter(usize),
 }
 
-/// The operations of a document on one server.
+/// Operations of a document, callable or left out.
 pub(super) struct Operations {
     pub(super) callable: Vec<Operation>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// Reads the operations of a document.
+/// Reader of the operations of a document.
 pub(super) struct Reader<'a> {
     pub(super) document: &'a Document,
-    /// The server that is called.
+    /// Server that is called.
     pub(super) server: &'a Url,
-    /// Where the document came from.
+    /// URL of the document; `None` if it came from a file or the application.
     pub(super) base: Option<&'a Url>,
     pub(super) credentials: &'a Credentials,
-    /// The name before the dot of the tools'.
+    /// Name of the server of tools, which is before the dot in a tool's name.
     pub(super) tools: &'a str,
 }
 
-/// An operation as the document writes it.
+/// Operation as the document writes it.
 struct Written<'a> {
     template: &'a str,
     item: &'a Value,
@@ -90,6 +90,7 @@ struct Written<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Reads all operations, up to the limits of a document.
     pub(super) fn read(&self) -> Operations {
         let mut found = Operations { callable: Vec::new(), left_out: Vec::new() };
         let mut names = HashSet::new();
@@ -102,7 +103,7 @@ impl<'a> Reader<'a> {
             match written.and_then(|written| self.operation(&written, left)) {
                 Ok((mut operation, bytes)) => {
                     left = left.saturating_sub(bytes);
-                    let name = untaken(&operation.spec.name, |name| names.contains(name));
+                    let name = unique_name(&operation.spec.name, |name| names.contains(name));
                     operation.spec.name = format!("{}.{name}", self.tools);
                     names.insert(name);
                     found.callable.push(operation);
@@ -117,27 +118,31 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// What there is, with what to call it in a list of what is left out.
+    /// Returns the operations that the document contains, each with its label for reports.
     fn written(&self) -> impl Iterator<Item = (String, Result<Written<'a>, Flaw>)> {
         let document = self.document;
         let paths = document.root().get("paths").and_then(Value::as_object);
         paths.into_iter().flatten().flat_map(|(template, item)| {
-            let label = shortened(template, MAX_LABEL);
+            let label = shortened(template, MAX_LABEL_CHARS);
             let item = match document.resolve(item) {
                 Ok(item) => item,
                 Err(reason) => return vec![(label, Err(reason))],
             };
-            let of = |(key, method): (&str, Method)| {
+            let read = |(key, method): (&str, Method)| {
                 let operation = item.get(key)?;
                 let label = format!("{method} {label}");
                 let is_called = method != Method::TRACE;
                 Some((label, is_called.then_some(Written { template, item, method, operation }).ok_or(Flaw::Method)))
             };
-            METHODS.into_iter().filter_map(of).collect()
+            METHODS.into_iter().filter_map(read).collect()
         })
     }
 
-    /// One operation, its name without the server's, and how many bytes there are to it.
+    /// Reads one operation. Its name is without the server's. Returns it with the size of its schema and description,
+    /// in bytes. `left`: the bytes that the document may still take.
+    ///
+    /// # Errors
+    /// The reason why it is left out.
     fn operation(&self, written: &Written<'a>, left: usize) -> Result<(Operation, usize), Flaw> {
         let Written { template, item, ref method, operation: written } = *written;
         let members = written.as_object().ok_or(Flaw::Shape)?;
@@ -147,7 +152,7 @@ impl<'a> Reader<'a> {
         let room = left.min(MAX_OPERATION_BYTES);
         let mut arguments = Arguments::new(self.document, room);
         arguments.parameters(self.parameters(item, written)?, self.credentials)?;
-        // What a body of these means, nobody has said.
+        // HTTP defines no meaning for a body with these methods.
         let takes_body = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         let body = match members.get("requestBody") {
             Some(body) if takes_body => arguments.body(self.document.resolve(body)?)?,
@@ -156,27 +161,27 @@ impl<'a> Reader<'a> {
         let path = pieces(template, &arguments.parameters)?;
         self.check_path(&path)?;
         let is_safe = is_safe(method);
-        let name = members.get("operationId").and_then(Value::as_str).map(word).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| word(&format!("{}_{template}", method.as_str().to_lowercase())));
+        let name = members.get("operationId").and_then(Value::as_str).map(identifier).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| identifier(&format!("{}_{template}", method.as_str().to_lowercase())));
         let description = description(method, template, members);
         let (parameters, schema, bytes) = arguments.finish(room)?;
         let mut spec = ToolSpec::new(name, description, schema)
             .effect(if is_safe { Effect::ReadOnly } else { Effect::Mutating })
             .mode(Mode::RestrictedRemote);
         spec.manifest.concurrency = Some(CONCURRENCY);
-        let template = shortened(template, MAX_LABEL);
+        let template = shortened(template, MAX_LABEL_CHARS);
         let bytes = bytes + spec.description.len();
         Ok((Operation { spec, method: method.clone(), template, path, parameters, body, schemes }, bytes))
     }
 
-    /// Whether it is on the chosen server. One that says nothing is.
+    /// Checks that the operation is on the selected server. An operation without `servers` is.
     fn check_server(&self, item: &Value, operation: &Value) -> Result<(), Flaw> {
         let own = [operation, item].into_iter().find(|holder| holder.get("servers").is_some());
         let is_here = own.is_none_or(|own| self.document.servers(own, self.base).contains(self.server));
         if is_here { Ok(()) } else { Err(Flaw::Server) }
     }
 
-    /// The parameters of an operation and those of its path that it does not replace.
+    /// Returns the parameters of an operation, and those of its path that it does not override.
     fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<&'a Value>, Flaw> {
         let mut seen = HashSet::new();
         let mut parameters = Vec::new();
@@ -184,7 +189,7 @@ impl<'a> Reader<'a> {
             let Some(written) = holder.get("parameters") else { continue };
             for parameter in written.as_array().ok_or(Flaw::Shape)? {
                 let parameter = self.document.resolve(parameter)?;
-                let key = (text(parameter, "name"), text(parameter, "in"));
+                let key = (string_member(parameter, "name"), string_member(parameter, "in"));
                 if seen.insert(key) {
                     parameters.push(parameter);
                 }
@@ -196,7 +201,7 @@ impl<'a> Reader<'a> {
         Ok(parameters)
     }
 
-    /// A path with dot segments or the like would lead elsewhere.
+    /// Checks that the path stays as written in a URL: dot segments, for example, would lead elsewhere.
     fn check_path(&self, path: &[Piece]) -> Result<(), Flaw> {
         let filled: String = path
             .iter()
@@ -209,7 +214,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The address of a path on a server; nothing if the path means anything but itself.
+/// Returns the URL of a path on a server; `None` if parsing the URL would change the path.
 pub(super) fn join(server: &Url, path: &str) -> Option<Url> {
     let prefix = server.path().trim_end_matches('/');
     let wanted = format!("{prefix}{path}");
@@ -218,7 +223,11 @@ pub(super) fn join(server: &Url, path: &str) -> Option<Url> {
     (path.starts_with('/') && url.path() == wanted).then_some(url)
 }
 
-/// A path's parts. Every parameter of the path is in it, and all that is in it are parameters.
+/// Splits a path template into its parts.
+///
+/// # Errors
+/// [`Flaw::Path`] if a placeholder is not a path parameter, a path parameter has no placeholder, or there is a query or
+/// a fragment.
 fn pieces(template: &str, parameters: &[Parameter]) -> Result<Vec<Piece>, Flaw> {
     if !template.starts_with('/') || template.contains(['?', '#']) {
         return Err(Flaw::Path);
@@ -238,52 +247,17 @@ fn pieces(template: &str, parameters: &[Parameter]) -> Result<Vec<Piece>, Flaw> 
     if all { Ok(pieces) } else { Err(Flaw::Path) }
 }
 
+/// Joins the summary and the description of an operation with its method and path.
 fn description(method: &Method, template: &str, members: &Map<String, Value>) -> String {
     let part = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default().trim();
     let (summary, long) = (part("summary"), part("description"));
     let both = if summary.is_empty() || summary == long { long.to_owned() } else { format!("{summary}\n{long}") };
-    format!("{} ({method} {})", shortened(both.trim(), MAX_DESCRIPTION), shortened(template, MAX_LABEL))
+    format!("{} ({method} {})", shortened(both.trim(), MAX_DESCRIPTION_CHARS), shortened(template, MAX_LABEL_CHARS))
         .trim()
         .to_owned()
 }
 
-/// A name of letters, digits and `_`, other characters in runs as one `_`.
-pub(super) fn word(text: &str) -> String {
-    let mut word = String::new();
-    for character in text.chars() {
-        if word.len() >= MAX_NAME {
-            break;
-        }
-        if character.is_ascii_alphanumeric() {
-            word.push(character);
-        } else if !word.is_empty() && !word.ends_with('_') {
-            word.push('_');
-        }
-    }
-    word.trim_end_matches('_').to_owned()
-}
-
-/// This name, or the first with a number after it that is not taken.
-pub(super) fn untaken(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let mut candidate = name.to_owned();
-    let mut number = 1_usize;
-    while candidate.is_empty() || is_taken(&candidate) {
-        number += 1;
-        candidate = format!("{name}_{number}");
-    }
-    candidate
-}
-
-/// Whether nothing changes when it is asked.
+/// Returns `true` if the method changes nothing on the server: GET, HEAD or OPTIONS.
 pub(super) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
-}
-
-pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The first characters of a document's text, without control characters.
-pub(super) fn shortened(text: &str, characters: usize) -> String {
-    text.chars().filter(|character| !character.is_control() || *character == '\n').take(characters).collect()
 }

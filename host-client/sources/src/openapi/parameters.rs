@@ -1,47 +1,40 @@
-//! What an operation takes: its parameters and its body, where each goes and how it is written.
+//! Reads the parameters and the body of an operation: the place and the serialization of each.
 
 use std::collections::BTreeMap;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::Flaw;
-use super::operation::{shortened, text, untaken};
+use super::place::{Place, place};
 use super::schema::Translator;
-use crate::net;
+use super::text::{shortened, string_member, unique_name};
 
-/// The most parameters of one operation.
+/// Maximum number of parameters of one operation.
 pub(super) const MAX_PARAMETERS: usize = 200;
-/// The longest description of a parameter, in characters.
-const MAX_DESCRIPTION: usize = 300;
-/// The media type of a form.
+/// Maximum length of a parameter's description, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 300;
+/// Media type of a form.
 pub(super) const FORM: &str = "application/x-www-form-urlencoded";
-/// The argument that holds the body.
+/// Name of the argument that holds the body.
 pub(super) const BODY: &str = "body";
 
-/// Where an argument goes.
+/// Parameter of an operation.
 #[derive(Debug)]
 pub(super) struct Parameter {
-    /// Its name among the arguments.
+    /// Name of the tool's argument.
     pub(super) argument: String,
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) style: Style,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    Path,
-    Query,
-    Header(HeaderName),
-}
-
-/// How a value that is more than one is written.
+/// Serialization of an array or an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// Commas, in paths and headers.
+    /// `a,b`, in paths and headers.
     Simple { explode: bool },
     /// `a=1&a=2`, or `a=1,2`.
     Form { explode: bool },
@@ -51,19 +44,19 @@ pub(super) enum Style {
     PipeDelimited,
     /// `a[x]=1`.
     DeepObject,
-    /// JSON as a text.
+    /// A JSON text.
     Json,
 }
 
-/// How a body is written.
+/// Serialization of a body.
 #[derive(Debug)]
 pub(super) enum Body {
     Json(HeaderValue),
-    /// With the styles that some of its properties have.
+    /// A form, with the properties that have a style of their own.
     Form(BTreeMap<String, Style>),
 }
 
-/// Collects what an operation takes.
+/// Collector of the arguments of one operation.
 pub(super) struct Arguments<'a> {
     translator: Translator<'a>,
     pub(super) parameters: Vec<Parameter>,
@@ -77,9 +70,13 @@ impl<'a> Arguments<'a> {
         Self { translator, parameters: Vec::new(), properties: Map::new(), required: Vec::new() }
     }
 
+    /// Adds parameters. Those that a credential sets, and optional ones that cannot be sent, are skipped.
+    ///
+    /// # Errors
+    /// [`Flaw::Parameter`] for a required one that cannot be sent, or the flaw of its schema.
     pub(super) fn parameters(&mut self, written: Vec<&'a Value>, credentials: &Credentials) -> Result<(), Flaw> {
         for parameter in written {
-            let name = text(parameter, "name");
+            let name = string_member(parameter, "name");
             let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
             let flaw = |reason| Flaw::Parameter { name: shortened(name, 100), reason };
             let place = match place(parameter, name) {
@@ -88,7 +85,7 @@ impl<'a> Arguments<'a> {
                 Err(reason) if is_required => return Err(flaw(reason)),
                 Err(_) => continue,
             };
-            if credentials.fill(&place, name) {
+            if credentials.set_parameter(&place, name) {
                 continue;
             }
             let (style, schema) = match style(parameter, &place) {
@@ -98,10 +95,12 @@ impl<'a> Arguments<'a> {
             };
             let mut schema = self.translator.schema(schema)?;
             if let (Value::Object(schema), Some(text)) = (&mut schema, parameter.get("description")) {
-                schema
-                    .insert("description".into(), shortened(text.as_str().unwrap_or_default(), MAX_DESCRIPTION).into());
+                schema.insert(
+                    "description".into(),
+                    shortened(text.as_str().unwrap_or_default(), MAX_DESCRIPTION_CHARS).into(),
+                );
             }
-            let argument = untaken(name, |name| name == BODY || self.properties.contains_key(name));
+            let argument = unique_name(name, |name| name == BODY || self.properties.contains_key(name));
             if is_required || place == Place::Path {
                 self.required.push(argument.clone());
             }
@@ -111,6 +110,10 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
+    /// Adds the body: JSON if the operation takes it, else a form. Returns `None` if it has no content.
+    ///
+    /// # Errors
+    /// [`Flaw::Body`] if it is neither JSON nor a form, or the flaw of its schema.
     pub(super) fn body(&mut self, written: &'a Value) -> Result<Option<Body>, Flaw> {
         let Some(content) = written.get("content").and_then(Value::as_object) else { return Ok(None) };
         let json = content.iter().find(|(media_type, _)| is_json(media_type));
@@ -137,7 +140,7 @@ impl<'a> Arguments<'a> {
         Ok(Some(body))
     }
 
-    /// The parameters, the schema of all arguments, and how many bytes there are to it.
+    /// Returns the parameters, the schema of all arguments, and the bytes used of `room`.
     pub(super) fn finish(mut self, room: usize) -> Result<(Vec<Parameter>, Value, usize), Flaw> {
         let definitions = self.translator.definitions()?;
         let mut schema = json!({
@@ -153,28 +156,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Where a parameter goes; nothing for one that is set elsewhere.
-fn place(parameter: &Value, name: &str) -> Result<Option<Place>, &'static str> {
-    match text(parameter, "in") {
-        "path" => Ok(Some(Place::Path)),
-        "query" if !name.is_empty() => Ok(Some(Place::Query)),
-        "header" => {
-            let name = HeaderName::try_from(name).map_err(|_| "it is no header")?;
-            if [ACCEPT, AUTHORIZATION, CONTENT_TYPE].contains(&name) {
-                return Ok(None);
-            }
-            if net::is_reserved_header(&name) {
-                Err("the header is not for code to set")
-            } else {
-                Ok(Some(Place::Header(name)))
-            }
-        }
-        "cookie" => Err("cookies are not sent"),
-        _ => Err("it is in no place that is known"),
-    }
-}
-
-/// How a parameter is written, and its schema.
+/// Returns the style of a parameter and its schema; else the reason why it cannot be sent.
 fn style<'a>(parameter: &'a Value, place: &Place) -> Result<(Style, &'a Value), &'static str> {
     if let Some(content) = parameter.get("content").and_then(Value::as_object) {
         let json = content.iter().find(|(media_type, _)| is_json(media_type));
@@ -192,6 +174,7 @@ fn style<'a>(parameter: &'a Value, place: &Place) -> Result<(Style, &'a Value), 
     Ok((style, schema))
 }
 
+/// Returns the style of a query parameter or of a form's property.
 fn query_style(holder: &Value, style: Option<&str>) -> Result<Style, &'static str> {
     let explode = holder.get("explode").and_then(Value::as_bool);
     match (style, explode) {
@@ -204,7 +187,7 @@ fn query_style(holder: &Value, style: Option<&str>) -> Result<Style, &'static st
     }
 }
 
-/// The styles that a form gives its properties.
+/// Returns the styles of a form's properties that have one.
 fn styles(content: &Value) -> BTreeMap<String, Style> {
     let encodings = content.get("encoding").and_then(Value::as_object).into_iter().flatten().take(MAX_PARAMETERS);
     let styled = encodings.filter_map(|(name, encoding)| {
@@ -214,12 +197,13 @@ fn styles(content: &Value) -> BTreeMap<String, Style> {
     styled.collect()
 }
 
-/// Whether a media type is JSON.
+/// Returns `true` for `application/json` and media types that end in `+json`.
 pub(super) fn is_json(media_type: &str) -> bool {
     let essence = essence(media_type);
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
+/// Returns a media type without its parameters, in lower case.
 fn essence(media_type: &str) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

@@ -1,25 +1,25 @@
-//! What is asked for a call: arguments in their places, written so that none can become anything but a value.
+//! Builds the request of a call. Every argument is encoded, so that it can only be a value.
 
 use std::collections::BTreeMap;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::credential::Credentials;
 use super::operation::{Operation, Piece, join};
-use super::parameters::{BODY, Body, FORM, Parameter, Place, Style};
+use super::parameters::{BODY, Body, FORM, Parameter, Style};
+use super::place::Place;
+use super::text::percent_encoded;
 use crate::net::Request;
 use host_client_core::tool::ToolError;
 
-/// What a value does not need to have encoded. Everything else is.
-const VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// How deeply an object may nest in a query or a form.
+/// Maximum nesting of an object in a query or a form.
 const MAX_DEPTH: usize = 8;
+/// Value of the header `accept`.
 const ACCEPTED: &str = "application/json, */*;q=0.5";
 
-/// A value that cannot be written where it belongs.
+/// Error of an argument that cannot be sent in its place.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("the argument {0:?} is missing")]
@@ -41,7 +41,10 @@ pub(super) enum Unfit {
     Form,
 }
 
-/// Builds the request of a call.
+/// Builds the request of a call from its arguments.
+///
+/// # Errors
+/// `TOOL_FAILED` with an [`Unfit`].
 pub(super) fn build(
     operation: &Operation,
     server: &Url,
@@ -63,7 +66,7 @@ pub(super) fn build(
             Place::Query => {
                 let before = query.len();
                 write(&mut query, parameter, value)?;
-                if credentials.are_in_query(&query[before..]) {
+                if credentials.are_named_in(&query[before..]) {
                     return Err(Unfit::Credential(parameter.argument.clone()).into());
                 }
             }
@@ -93,6 +96,7 @@ pub(super) fn build(
     Ok(Request { method: operation.method.clone(), url, headers, body })
 }
 
+/// Fills the path template with arguments.
 fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
     let mut path = String::new();
     for piece in &operation.path {
@@ -102,7 +106,7 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
                 let parameter = &operation.parameters[*index];
                 let argument = || parameter.argument.clone();
                 let value = arguments.get(&parameter.argument).ok_or_else(|| Unfit::Missing(argument()))?;
-                // Servers and proxies are known to take an encoded slash for a slash.
+                // Some servers and proxies treat an encoded slash as a slash.
                 let is_whole = |text: &str| {
                     !matches!(text, "" | "." | "..")
                         && !text.contains(|character: char| matches!(character, '/' | '\\') || character.is_control())
@@ -110,7 +114,7 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
                 let mut fits = true;
                 let text = simple(parameter, value, |text| {
                     fits &= is_whole(text);
-                    encoded(text)
+                    percent_encoded(text)
                 })?;
                 if !fits || text.is_empty() {
                     return Err(Unfit::Path(argument()));
@@ -122,7 +126,7 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
     Ok(path)
 }
 
-/// A value for a path or a header: what it consists of, with commas between.
+/// Serializes a value for a path or a header, with commas between its parts.
 fn simple(parameter: &Parameter, value: &Value, mut encode: impl FnMut(&str) -> String) -> Result<String, Unfit> {
     let mut scalar = |value: &Value| scalar(value).map(|text| encode(&text)).ok_or(());
     let written = match (parameter.style, value) {
@@ -143,13 +147,13 @@ fn simple(parameter: &Parameter, value: &Value, mut encode: impl FnMut(&str) -> 
     written.map_err(|()| Unfit::Nested(parameter.argument.clone()))
 }
 
-/// Adds a parameter to a query.
+/// Appends a parameter to a query.
 fn write(query: &mut String, parameter: &Parameter, value: &Value) -> Result<(), Unfit> {
     pairs(query, &parameter.name, value, parameter.style).map_err(|()| Unfit::Nested(parameter.argument.clone()))
 }
 
-/// An object as a form. What has no style of its own is written as JSON where it is more than a value or a list of
-/// values.
+/// Serializes an object as a form. Properties without a style of their own are written as JSON unless they are scalars
+/// or arrays of scalars.
 fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<String, Unfit> {
     let mut text = String::new();
     for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
@@ -164,36 +168,38 @@ fn form(fields: Map<String, Value>, styles: &BTreeMap<String, Style>) -> Result<
     Ok(text)
 }
 
-/// Adds `name=value` in this style to a query or a form.
+/// Appends `name=value` in this style to a query or a form. Fails on a value that nests too deeply for the style.
 fn pairs(out: &mut String, name: &str, value: &Value, style: Style) -> Result<(), ()> {
     match (style, value) {
-        (Style::Json, value) => pair(out, &encoded(name), &encoded(&value.to_string())),
-        (Style::DeepObject, value) => deep(out, &encoded(name), value, 0)?,
+        (Style::Json, value) => pair(out, &percent_encoded(name), &percent_encoded(&value.to_string())),
+        (Style::DeepObject, value) => deep(out, &percent_encoded(name), value, 0)?,
         (Style::Form { explode: true }, Value::Array(items)) => {
             for item in items {
-                pair(out, &encoded(name), &encoded(&scalar(item).ok_or(())?));
+                pair(out, &percent_encoded(name), &percent_encoded(&scalar(item).ok_or(())?));
             }
         }
         (Style::Form { explode: true }, Value::Object(members)) => {
             for (name, member) in members {
-                pair(out, &encoded(name), &encoded(&scalar(member).ok_or(())?));
+                pair(out, &percent_encoded(name), &percent_encoded(&scalar(member).ok_or(())?));
             }
         }
         (style, Value::Array(items)) => {
-            let parts: Option<Vec<_>> = items.iter().map(|item| scalar(item).map(|text| encoded(&text))).collect();
-            pair(out, &encoded(name), &parts.ok_or(())?.join(delimiter(style)));
+            let parts: Option<Vec<_>> =
+                items.iter().map(|item| scalar(item).map(|text| percent_encoded(&text))).collect();
+            pair(out, &percent_encoded(name), &parts.ok_or(())?.join(delimiter(style)));
         }
         (style, Value::Object(members)) => {
-            let part = |(name, member): (&String, &Value)| Some([encoded(name), encoded(&scalar(member)?)]);
+            let part =
+                |(name, member): (&String, &Value)| Some([percent_encoded(name), percent_encoded(&scalar(member)?)]);
             let parts: Option<Vec<_>> = members.iter().map(part).collect();
-            pair(out, &encoded(name), &parts.ok_or(())?.concat().join(delimiter(style)));
+            pair(out, &percent_encoded(name), &parts.ok_or(())?.concat().join(delimiter(style)));
         }
-        (_, value) => pair(out, &encoded(name), &encoded(&scalar(value).ok_or(())?)),
+        (_, value) => pair(out, &percent_encoded(name), &percent_encoded(&scalar(value).ok_or(())?)),
     }
     Ok(())
 }
 
-/// Adds `name[key]=value` for everything in a value.
+/// Appends `name[key]=value` for every scalar in a value. Fails on a value that nests too deeply.
 fn deep(out: &mut String, name: &str, value: &Value, depth: usize) -> Result<(), ()> {
     match value {
         Value::Array(_) | Value::Object(_) if depth >= MAX_DEPTH => Err(()),
@@ -203,14 +209,15 @@ fn deep(out: &mut String, name: &str, value: &Value, depth: usize) -> Result<(),
             .try_for_each(|(index, item)| deep(out, &format!("{name}[{index}]"), item, depth + 1)),
         Value::Object(members) => members
             .iter()
-            .try_for_each(|(key, member)| deep(out, &format!("{name}[{}]", encoded(key)), member, depth + 1)),
+            .try_for_each(|(key, member)| deep(out, &format!("{name}[{}]", percent_encoded(key)), member, depth + 1)),
         value => {
-            pair(out, name, &encoded(&scalar(value).ok_or(())?));
+            pair(out, name, &percent_encoded(&scalar(value).ok_or(())?));
             Ok(())
         }
     }
 }
 
+/// Returns the separator of a style, percent-encoded.
 fn delimiter(style: Style) -> &'static str {
     match style {
         Style::SpaceDelimited => "%20",
@@ -219,6 +226,7 @@ fn delimiter(style: Style) -> &'static str {
     }
 }
 
+/// Appends `name=value`, both already encoded.
 fn pair(out: &mut String, name: &str, value: &str) {
     if !out.is_empty() {
         out.push('&');
@@ -226,6 +234,7 @@ fn pair(out: &mut String, name: &str, value: &str) {
     out.extend([name, "=", value]);
 }
 
+/// Returns the text of a scalar; `None` for an array or an object.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some(String::new()),
@@ -234,11 +243,6 @@ fn scalar(value: &Value) -> Option<String> {
         Value::String(value) => Some(value.clone()),
         Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// A text in which nothing means anything but itself.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, VALUE).to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Schemas of a document as JSON Schema: references copied to `$defs`, the dialect of OpenAPI 3.0 translated.
+//! Translates schemas of a document to JSON Schema: references are copied to `$defs`, and the dialect of OpenAPI 3.0 is
+//! converted.
 //!
-//! What is not carried over only makes the check looser: the server checks itself. Patterns are not: each engine reads
-//! them in its own way, and a document can hold ones that take long to prepare.
+//! A keyword that is left out only makes the check of arguments looser: the server checks them itself. `pattern` is
+//! left out, because engines differ in its syntax, and some patterns take long to compile.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -9,14 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::document::Document;
 use super::error::Flaw;
-use super::operation::word;
+use super::text::identifier;
 
-/// The longest description of a part of a schema, in characters.
-const MAX_DESCRIPTION: usize = 300;
-/// The most definitions of one operation.
+/// Maximum length of a description within a schema, in characters.
+const MAX_DESCRIPTION_CHARS: usize = 300;
+/// Maximum number of definitions of one operation.
 const MAX_DEFINITIONS: usize = 500;
 
-/// Keywords whose values are carried over as they stand.
+/// Keywords that are copied unchanged.
 const PLAIN: [&str; 18] = [
     "const",
     "default",
@@ -38,14 +39,14 @@ const PLAIN: [&str; 18] = [
     "uniqueItems",
 ];
 
-/// Collects the schemas of one operation.
+/// Translator of the schemas of one operation.
 pub(super) struct Translator<'a> {
     document: &'a Document,
-    /// The names of definitions, by reference.
+    /// Names of definitions by reference.
     names: HashMap<&'a str, String>,
-    /// Definitions that are referred to and not translated yet: their names and where they stand.
+    /// Definitions that are still to be translated: their names and references.
     pending: VecDeque<(String, &'a str)>,
-    /// How many bytes there is room for.
+    /// Number of bytes that may still be used.
     left: usize,
 }
 
@@ -54,12 +55,12 @@ impl<'a> Translator<'a> {
         Self { document, names: HashMap::new(), pending: VecDeque::new(), left: bytes }
     }
 
-    /// How many bytes there is room for.
+    /// Number of bytes that may still be used.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// The definitions that the translated schemas refer to.
+    /// Translates the definitions that the translated schemas refer to.
     pub(super) fn definitions(&mut self) -> Result<Map<String, Value>, Flaw> {
         let mut definitions = BTreeMap::new();
         while let Some((name, reference)) = self.pending.pop_front() {
@@ -70,7 +71,10 @@ impl<'a> Translator<'a> {
         Ok(definitions.into_iter().collect())
     }
 
-    /// Translates one schema. It nests no deeper than the document, which was read with a bound.
+    /// Translates one schema. Its depth is bounded, because the parser bounds that of the document.
+    ///
+    /// # Errors
+    /// [`Flaw::Size`] over the limit, [`Flaw::Reference`] for a reference without a target.
     pub(super) fn schema(&mut self, schema: &'a Value) -> Result<Value, Flaw> {
         let Value::Object(members) = schema else {
             self.charge(8)?;
@@ -80,7 +84,7 @@ impl<'a> Translator<'a> {
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             translated.insert("$ref".into(), self.reference(reference)?);
             if self.document.is_3_0 {
-                // What stands beside a reference does not count there.
+                // OpenAPI 3.0 ignores the members beside a reference.
                 return Ok(Value::Object(translated));
             }
         }
@@ -100,6 +104,7 @@ impl<'a> Translator<'a> {
         Ok(Value::Object(translated))
     }
 
+    /// Translates one keyword. Returns `None` for those that are left out.
     fn keyword(
         &mut self,
         keyword: &'a str,
@@ -112,7 +117,7 @@ impl<'a> Translator<'a> {
                 value.clone()
             }
             ("description", Value::String(text)) => {
-                let text: String = text.chars().take(MAX_DESCRIPTION).collect();
+                let text: String = text.chars().take(MAX_DESCRIPTION_CHARS).collect();
                 self.charge(text.len())?;
                 Value::String(text)
             }
@@ -132,7 +137,7 @@ impl<'a> Translator<'a> {
                 self.schema(value)?
             }
             ("allOf" | "anyOf" | "prefixItems", Value::Array(schemas)) => self.schemas(schemas)?,
-            // Without what tells them apart, more than one of them may fit.
+            // `oneOf` becomes `anyOf`: without the keywords that are left out, more than one alternative may match.
             ("oneOf", Value::Array(schemas)) if !around.contains_key("anyOf") => {
                 return Ok(Some(("anyOf", self.schemas(schemas)?)));
             }
@@ -145,6 +150,7 @@ impl<'a> Translator<'a> {
         schemas.iter().map(|schema| self.schema(schema)).collect()
     }
 
+    /// Translates a reference, and queues its definition.
     fn reference(&mut self, reference: &'a str) -> Result<Value, Flaw> {
         self.charge(reference.len() + 16)?;
         let name = match self.names.get(reference) {
@@ -162,26 +168,26 @@ impl<'a> Translator<'a> {
         Ok(Value::String(format!("#/$defs/{name}")))
     }
 
-    /// The last part of a reference, in characters that need no escaping, with a number if it is taken.
+    /// Names a definition after the last part of its reference, with a number if the name is taken.
     fn definition_name(&self, reference: &str) -> String {
-        let name = word(reference.rsplit('/').next().unwrap_or_default());
+        let name = identifier(reference.rsplit('/').next().unwrap_or_default());
         let is_free = |name: &String| !name.is_empty() && self.names.values().all(|taken| taken != name);
         if is_free(&name) {
             return name;
         }
-        // Counting from here finds a free one at once, however many have the same name.
+        // Counting from the number of names finds a free one at once, however many definitions share the name.
         let numbered = (self.names.len()..).map(|number| format!("{name}_{number}"));
         numbered.take(MAX_DEFINITIONS).find(is_free).unwrap_or(name)
     }
 
-    /// Whether a property is one that only answers have.
+    /// Returns `true` if the property is `readOnly`: only responses have it.
     fn is_read_only(&self, schema: &Map<String, Value>, name: &Value) -> bool {
         let property = name.as_str().and_then(|name| schema.get("properties")?.get(name));
         let resolved = property.and_then(|property| self.document.resolve(property).ok());
         resolved.and_then(|property| property.get("readOnly")?.as_bool()) == Some(true)
     }
 
-    /// Charges what a value has as JSON, about; of one that is too large no more is looked at than there is room for.
+    /// Charges the approximate size of a value as JSON. Stops at the limit, so that a large value costs no more time.
     fn charge_value(&mut self, value: &Value) -> Result<(), Flaw> {
         match value {
             Value::Array(items) => items.iter().try_for_each(|item| self.charge_value(item))?,
@@ -197,13 +203,18 @@ impl<'a> Translator<'a> {
         self.charge(4)
     }
 
+    /// Takes bytes from those left.
+    ///
+    /// # Errors
+    /// [`Flaw::Size`] if fewer are left.
     fn charge(&mut self, bytes: usize) -> Result<(), Flaw> {
         self.left = self.left.checked_sub(bytes).ok_or(Flaw::Size)?;
         Ok(())
     }
 }
 
-/// In 3.0, `exclusiveMinimum: true` says of `minimum` that it is not allowed itself.
+/// Converts the boolean `exclusiveMinimum` or `exclusiveMaximum` of OpenAPI 3.0, which makes `minimum` or `maximum`
+/// exclusive.
 fn exclusive_bound(schema: &mut Map<String, Value>, exclusive: &str, bound: &str) {
     if let Some(is_exclusive) = schema.get(exclusive).and_then(Value::as_bool) {
         schema.remove(exclusive);
@@ -213,7 +224,7 @@ fn exclusive_bound(schema: &mut Map<String, Value>, exclusive: &str, bound: &str
     }
 }
 
-/// The same schema, which null fits as well.
+/// Returns the schema with `null` allowed.
 fn nullable(mut schema: Map<String, Value>) -> Value {
     match (schema.get("type").cloned(), schema.get_mut("enum")) {
         (Some(Value::String(kind)), listed) => {

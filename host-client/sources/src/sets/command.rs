@@ -1,9 +1,9 @@
-//! `command`: one named program, started with arguments that a schema has checked and a template has put in their
-//! places.
+//! `command`: starts one program, with arguments that a JSON Schema checks and a template puts in their places.
 //!
-//! There is no shell. The program gets the environment that is listed and no other, a fixed folder, and a process group
-//! of its own that is killed as a whole when the call ends, is cancelled or takes too long; a process that leaves the
-//! group (`setsid`) is out of reach. It may do whatever this process may, and so each call needs an approval.
+//! There is no shell. The program gets the listed environment variables only, a fixed working folder, and a process
+//! group of its own, which is killed as a whole when the call ends, is cancelled or takes too long. A process that
+//! leaves the group (`setsid`) is not killed. The program may do whatever this process may; its tools are therefore
+//! privileged, and each call needs an approval.
 
 mod run;
 mod template;
@@ -27,18 +27,20 @@ use host_client_core::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec}
 use host_client_core::tool::{DEFAULT_TIMEOUT, Effect, Mode};
 use host_client_core::tools::{Mount, Tools};
 
-/// How many bytes of each output are kept unless the set says otherwise.
+/// Default of [`CommandSet::output_bytes`].
 const DEFAULT_OUTPUT_BYTES: usize = 256 << 10;
-/// How many bytes of each output can be kept: with both, and as JSON, a result still fits.
+/// Maximum of [`CommandSet::output_bytes`]: both outputs as JSON still fit in a result.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
-/// How many calls of one tool run at once.
+/// Maximum number of concurrent calls of one tool.
 const CONCURRENCY: usize = 4;
 
-/// A program that code may have started, in the ways that its tools name.
+/// One program, and the tools that start it.
 ///
 /// ```no_run
-/// # use host_client::{Tools, sets::command::{CommandSet, CommandTool}};
-/// # fn example(tools: &Tools) -> Result<(), host_client::Error> {
+/// use host_client_core::Tools;
+/// use host_client_sources::sets::command::{CommandSet, CommandTool};
+///
+/// # fn example(tools: &Tools) -> Result<(), host_client_core::Error> {
 /// let arguments = serde_json::json!({"type": "object", "properties": {
 ///     "count": {"type": "integer", "minimum": 1, "maximum": 1000},
 ///     "paths": {"type": "array", "items": {"type": "string"}},
@@ -61,7 +63,7 @@ pub struct CommandSet {
     tools: Vec<CommandTool>,
 }
 
-/// One way to start a program.
+/// One way to start a program: a tool with its arguments.
 #[derive(Debug, Clone)]
 pub struct CommandTool {
     name: String,
@@ -73,7 +75,7 @@ pub struct CommandTool {
 }
 
 impl CommandSet {
-    /// No program yet, no tools; `server` is the name that the tools will be under.
+    /// Creates a set without program and tools. Its tools will be those of the server `server`.
     pub fn new(server: impl Into<String>) -> Self {
         Self {
             server: server.into(),
@@ -85,28 +87,28 @@ impl CommandSet {
         }
     }
 
-    /// The program, by its absolute path. It is never looked for.
+    /// Sets the absolute path of the program. `PATH` is not searched.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = path.into();
         self
     }
 
-    /// The folder that it works in, by its absolute path; `/` unless said.
+    /// Sets the absolute path of the program's working folder. Default: `/`.
     #[must_use]
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folder = path.into();
         self
     }
 
-    /// Sets a variable of its environment, which is empty otherwise.
+    /// Sets an environment variable of the program. Default: no variables.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Hands on variables of this process, as they are now; those that are not set are left out.
+    /// Copies the current values of these environment variables from this process. Those that are not set are skipped.
     #[must_use]
     pub fn inherit_env<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         for name in names {
@@ -117,25 +119,27 @@ impl CommandSet {
         self
     }
 
-    /// How many bytes of each output are kept, 1 MiB at most; 256 KiB unless said. What comes after is read and
-    /// dropped.
+    /// Sets how many bytes of standard output, and of standard error, are kept. Default: 256 KiB; maximum: 1 MiB. The
+    /// rest is read and dropped.
     #[must_use]
     pub fn output_bytes(mut self, bytes: usize) -> Self {
         self.output_bytes = bytes.min(MAX_OUTPUT_BYTES);
         self
     }
 
-    /// Adds a way to start it.
+    /// Adds a tool that starts the program.
     #[must_use]
     pub fn tool(mut self, tool: CommandTool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Registers the tools. They are there as long as the mount is.
+    /// Registers the tools. Dropping the mount removes them.
     ///
-    /// # Errors The program is no program or the folder no folder, both by absolute paths; a schema or template cannot
-    /// be used; the name cannot be a server's, or is taken.
+    /// # Errors
+    /// [`Error::Source`] if the program is not an executable file or the folder is not a folder, each by an absolute
+    /// path, or if an environment variable, a schema or a template is invalid; the error of [`Tools::mount`] if the
+    /// name of the server is taken or invalid; [`Error::Tool`] if a tool is refused.
     pub fn mount(self, tools: &Tools) -> Result<Mount, Error> {
         self.check().map_err(|reason| refuse(&self.server, reason))?;
         let mount = tools.mount(&self.server, format!("the command {}", self.program.display()))?;
@@ -156,6 +160,7 @@ impl CommandSet {
         }
     }
 
+    /// Checks the program, the folder and the environment.
     fn check(&self) -> Result<(), String> {
         let (program, folder) = (self.program.display(), self.folder.display());
         if !self.program.is_absolute() {
@@ -183,13 +188,13 @@ fn refuse(set: &str, reason: String) -> Error {
 }
 
 impl CommandTool {
-    /// A tool whose arguments fit a JSON Schema (of an object; other arguments than it names are refused) and become
-    /// the program's by a template, an item for each:
-    /// - `{name}` stands for an argument: a string, number or boolean;
-    /// - an item that is `{name}` alone may be an array, and becomes as many items;
-    /// - an item with an argument that is absent or `null` is left out;
-    /// - an item that begins with a value may not come to begin with `-`, so that no value passes for an option; write
-    ///   `{-name}` to allow it;
+    /// Creates a tool. `input_schema` is the JSON Schema of its arguments, an object; arguments that it does not name
+    /// are refused. `template` holds one item for each argument of the program:
+    /// - `{name}` is replaced by an argument of the tool: a string, a number or a boolean.
+    /// - An item that is `{name}` alone may be an array, and becomes as many items.
+    /// - An item with an argument that is absent or `null` is left out.
+    /// - An item that begins with a value may not become one that begins with `-`, so that no value passes for an
+    ///   option; `{-name}` allows it.
     /// - `{{` and `}}` stand for braces.
     pub fn new<S: Into<String>>(
         name: impl Into<String>,
@@ -207,20 +212,21 @@ impl CommandTool {
         }
     }
 
-    /// The argument, a string, that the program reads from its standard input, which is empty otherwise.
+    /// Sets the argument, a string, that is written to the program's standard input. Default: an empty standard input.
     #[must_use]
     pub fn stdin(mut self, argument: impl Into<String>) -> Self {
         self.stdin = Some(argument.into());
         self
     }
 
-    /// How long it may run; 30 s unless said.
+    /// Sets the maximum running time. Default: 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
+    /// Checks the schema and the template, and joins the tool with its program.
     fn bind(mut self, name: &str, program: &Arc<Program>) -> Result<BoundTool, String> {
         let Some(schema) = self.input_schema.as_object_mut() else {
             return Err("its schema is not that of an object".into());
@@ -241,7 +247,7 @@ impl CommandTool {
     }
 }
 
-/// A tool with the program that it starts.
+/// Tool with the program that it starts.
 struct BoundTool {
     spec: ToolSpec,
     template: Template,

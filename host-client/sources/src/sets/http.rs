@@ -1,4 +1,4 @@
-//! The tool set `http`: `fetch`, from hosts that were listed and no others.
+//! The tool set `http`: `fetch`, which reaches listed hosts only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,31 @@ use host_client_core::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec}
 use host_client_core::tool::{Effect, Mode};
 use host_client_core::tools::{Mount, Tools};
 
-/// How much of a body is read unless the set says otherwise, in bytes.
+/// Default of [`HttpSet::body_bytes`]: 1 MiB.
 pub const DEFAULT_BODY_BYTES: usize = 1 << 20;
-/// The most headers of a request, and the most of an answer that the code sees.
+/// Maximum number of headers in a request, and of a response that code sees.
 const MAX_HEADERS: usize = 32;
-/// The most bytes of all of them.
+/// Maximum size of these headers, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
-/// How many calls run at once.
+/// Maximum number of concurrent calls.
 const CONCURRENCY: usize = 16;
 
-/// Fetching from listed hosts: GET and HEAD, unless more methods are allowed.
+/// The tool `fetch` for listed hosts, with GET and HEAD unless more methods are allowed.
+///
+/// ```
+/// use host_client_core::Tools;
+/// use host_client_sources::RemoteAccess;
+/// use host_client_sources::sets::http::HttpSet;
+///
+/// # fn main() -> Result<(), host_client_core::Error> {
+/// let tools = Tools::new();
+/// let access = RemoteAccess::to(["api.example.com"])?;
+/// let mount = HttpSet::new(access).body_bytes(64 << 10).mount(&tools, "http")?;
+/// assert!(tools.spec("http.fetch").is_some());
+/// drop(mount);
+/// assert!(tools.spec("http.fetch").is_none());
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct HttpSet {
     access: RemoteAccess,
@@ -35,6 +50,7 @@ pub struct HttpSet {
     body_bytes: usize,
 }
 
+/// The tool `fetch`.
 struct Fetch {
     client: Arc<GuardedClient>,
     set: HttpSet,
@@ -53,6 +69,7 @@ struct Arguments {
     body: Option<String>,
 }
 
+/// Result of `fetch`.
 #[derive(Serialize)]
 struct Fetched {
     status: u16,
@@ -66,13 +83,13 @@ struct Fetched {
 }
 
 impl HttpSet {
-    /// Fetches from these hosts, reading only.
+    /// Creates a set that fetches from these hosts with GET and HEAD.
     pub fn new(access: RemoteAccess) -> Self {
         let methods = vec![Method::GET, Method::HEAD];
         Self { access, methods, is_authorization_allowed: false, body_bytes: DEFAULT_BODY_BYTES }
     }
 
-    /// Allows these methods beside GET and HEAD. The tool then counts as one that changes something.
+    /// Allows these methods in addition to GET and HEAD. The effect of the tool is then [`Effect::Mutating`].
     #[must_use]
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         for method in methods {
@@ -83,24 +100,27 @@ impl HttpSet {
         self
     }
 
-    /// Lets the code send an `authorization` header of its own. What this host holds, it never sees.
+    /// Allows code to send an `authorization` header of its own. Default: refused. Code never sees credentials of this
+    /// host.
     #[must_use]
     pub fn allow_authorization(mut self) -> Self {
         self.is_authorization_allowed = true;
         self
     }
 
-    /// How many bytes of a body are read; of a longer one the rest is left, and the answer says so.
+    /// Sets how many bytes of a response body are read. Default: 1 MiB. A longer body is cut, and the result has
+    /// `truncated: true`.
     #[must_use]
     pub fn body_bytes(mut self, most: usize) -> Self {
         self.body_bytes = most;
         self
     }
 
-    /// Registers `fetch` under this server's name. It goes when the mount is dropped.
+    /// Registers `fetch` as a tool of the server `server`. Dropping the mount removes it.
     ///
     /// # Errors
-    /// The name is taken or none, the authorities are no certificates, or a method is none that a set can allow.
+    /// The error of [`Tools::mount`] if the name is taken or invalid; [`Error::Tool`] if the authorities are not PEM
+    /// certificates, or if CONNECT or TRACE is among the methods.
     pub fn mount(self, tools: &Tools, server: &str) -> Result<Mount, Error> {
         let refuse = |reason: String| Error::Tool { name: format!("{server}.fetch"), reason };
         if let Some(method) = self.methods.iter().find(|method| [Method::CONNECT, Method::TRACE].contains(method)) {
@@ -180,6 +200,7 @@ impl Tool for Fetch {
 }
 
 impl HttpSet {
+    /// Checks the arguments of a call, and builds its request.
     fn request(&self, arguments: Value) -> Result<Request, ToolError> {
         let Arguments { url, method, headers, body } = serde_json::from_value(arguments)?;
         let url = Url::parse(&url).map_err(|error| ToolError::new(format!("the url cannot be used: {error}")))?;
@@ -193,6 +214,7 @@ impl HttpSet {
         Ok(Request { method: method.clone(), url, headers: self.headers(headers)?, body: body.map(Into::into) })
     }
 
+    /// Checks the headers of a request.
     fn headers(&self, headers: BTreeMap<String, String>) -> Result<HeaderMap, ToolError> {
         let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         if headers.len() > MAX_HEADERS || bytes > MAX_HEADER_BYTES {
@@ -221,7 +243,7 @@ impl From<Answer> for Fetched {
         let Answer { status, headers, body, is_cut } = answer;
         let (text, base64) = match String::from_utf8(body) {
             Ok(text) => (Some(text), None),
-            // The cut may go through a character.
+            // The cut may split a character.
             Err(error) if is_text || (is_cut && error.utf8_error().error_len().is_none()) => {
                 (Some(String::from_utf8_lossy(error.as_bytes()).into_owned()), None)
             }
@@ -231,7 +253,7 @@ impl From<Answer> for Fetched {
     }
 }
 
-/// The headers that the code sees, up to a bound. Cookies are kept by nobody here.
+/// Returns the headers that code sees, up to a bound. `set-cookie` is left out, because no cookies are kept.
 fn shown(headers: &HeaderMap) -> BTreeMap<String, String> {
     let mut shown: BTreeMap<String, String> = BTreeMap::new();
     let mut bytes = 0;
@@ -250,6 +272,7 @@ fn shown(headers: &HeaderMap) -> BTreeMap<String, String> {
     shown
 }
 
+/// Returns `true` if the content type is a text.
 fn is_text(answer: &Answer) -> bool {
     let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -260,6 +283,7 @@ fn is_text(answer: &Answer) -> bool {
         || essence == "application/x-www-form-urlencoded"
 }
 
+/// Returns `true` for GET and HEAD.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }

@@ -1,9 +1,9 @@
-//! `workspace`: look at, search and patch the files of one folder, and nothing outside of it.
+//! `workspace`: lists, searches, reads and patches the files of one folder, and none outside of it.
 //!
 //! All access goes through a handle to the folder ([`cap_std`]), so that `..`, absolute paths and links that lead out
-//! are refused by construction. Links that stay inside are read through, never written through. Pipes, sockets and
-//! devices are not opened. `.git` is not a part of the workspace. `.gitignore` is about noise, not about secrets: `ls`,
-//! `glob` and `grep` pass over what it names unless asked for it; what nobody may see belongs in
+//! are refused by construction. Links within the folder are followed for reading, never for writing. Pipes, sockets and
+//! devices are not opened. `.git` is not part of the workspace. `.gitignore` reduces noise and does not protect
+//! secrets: `ls`, `glob` and `grep` skip what it names unless told otherwise; to hide files, use
 //! [`WorkspaceSet::exclude`].
 
 mod failure;
@@ -34,12 +34,14 @@ use host_client_core::tool::Effect;
 use host_client_core::tool::Tool;
 use host_client_core::tools::{Mount, Tools};
 
-/// A folder that code may work in. Nothing can be called before it is mounted, and nothing written unless
-/// [`writable`](Self::writable) says what.
+/// Folder whose files code may list, search and read. Nothing can be written unless [`writable`](Self::writable) allows
+/// it.
 ///
 /// ```no_run
-/// # use host_client::{Tools, sets::workspace::WorkspaceSet};
-/// # fn example(tools: &Tools) -> Result<(), host_client::Error> {
+/// use host_client_core::Tools;
+/// use host_client_sources::sets::workspace::WorkspaceSet;
+///
+/// # fn example(tools: &Tools) -> Result<(), host_client_core::Error> {
 /// let mount = WorkspaceSet::open("/srv/project")?
 ///     .exclude(["secrets", "*.pem"])?
 ///     .writable(["src/**"])?
@@ -59,10 +61,10 @@ impl fmt::Debug for WorkspaceSet {
 }
 
 impl WorkspaceSet {
-    /// Opens the folder. It stays the same one, should it be renamed.
+    /// Opens the folder. The set keeps this folder even if it is renamed.
     ///
     /// # Errors
-    /// It is no folder, or cannot be opened.
+    /// [`Error::Source`] if it is not a folder, or cannot be opened.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
         let path = root.as_ref().to_owned();
         let dir = Dir::open_ambient_dir(&path, ambient_authority());
@@ -70,32 +72,33 @@ impl WorkspaceSet {
         Ok(Self { path, root: Root { dir, excluded: GlobSet::empty(), included: None, writing: Writing::default() } })
     }
 
-    /// Takes out what the globs fit, with all that is in it: it is neither seen nor written. A glob without a `/` is
-    /// about a name at any depth. Replaces an earlier call's globs.
+    /// Excludes the files and folders that the globs match, with all that is in them: they can be neither read nor
+    /// written. A glob without a `/` matches names at any depth. Replaces the globs of an earlier call. Default: none.
     ///
     /// # Errors
-    /// A glob is none.
+    /// [`Error::Source`] if a glob is invalid.
     pub fn exclude<S: AsRef<str>>(mut self, globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         self.root.excluded = path::paths_or_names(globs).map_err(|error| refuse(&self.path, error.to_string()))?;
         Ok(self)
     }
 
-    /// Leaves only the files that the globs fit, with all in folders that they fit: no others are seen or written. The names
-    /// of folders are seen all the same. A glob without a `/` is about a name at any depth. Replaces an earlier call's globs.
+    /// Includes only the files that the globs match, and those in folders that they match: others can be neither read
+    /// nor written. The names of all folders stay visible. A glob without a `/` matches names at any depth. Replaces
+    /// the globs of an earlier call. Default: all files.
     ///
     /// # Errors
-    /// A glob is none.
+    /// [`Error::Source`] if a glob is invalid.
     pub fn include<S: AsRef<str>>(mut self, globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         let included = path::paths_or_names(globs).map_err(|error| refuse(&self.path, error.to_string()))?;
         self.root.included = Some(included);
         Ok(self)
     }
 
-    /// Lets existing files be changed whose whole paths a glob fits, such as `src/**`: `*` stays within a name.
-    /// Replaces an earlier call's globs.
+    /// Allows changes to existing files whose whole path a glob matches, such as `src/**`; `*` does not match a `/`.
+    /// Replaces the globs of an earlier call. Default: no files.
     ///
     /// # Errors
-    /// A glob is none.
+    /// [`Error::Source`] if a glob is invalid.
     pub fn writable<S: AsRef<str>>(mut self, globs: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         let globs: Vec<String> = globs.into_iter().map(|glob| glob.as_ref().to_owned()).collect();
         self.root.writing.writable =
@@ -104,27 +107,27 @@ impl WorkspaceSet {
         Ok(self)
     }
 
-    /// Whether files may be created where the globs of [`writable`](Self::writable) fit; no, unless said. The folders
-    /// that they need are made.
+    /// Allows the creation of files that the globs of [`writable`](Self::writable) match, with the folders that they
+    /// need. Default: `false`.
     #[must_use]
     pub fn allow_create(mut self, yes: bool) -> Self {
         self.root.writing.may_create = yes;
         self
     }
 
-    /// Whether files may be deleted where the globs of [`writable`](Self::writable) fit; no, unless said. To rename one
-    /// is to create and to delete.
+    /// Allows the deletion of files that the globs of [`writable`](Self::writable) match. Default: `false`. Renaming a
+    /// file needs [`allow_create`](Self::allow_create), too.
     #[must_use]
     pub fn allow_delete(mut self, yes: bool) -> Self {
         self.root.writing.may_delete = yes;
         self
     }
 
-    /// Registers the tools under a server's name: `ls`, `glob`, `grep` and `read`, and, if something is writable,
-    /// `apply_patch`. They are there as long as the mount is.
+    /// Registers the tools of the server `server`: `ls`, `glob`, `grep` and `read`, and `apply_patch` if anything is
+    /// writable. Dropping the mount removes them.
     ///
     /// # Errors
-    /// The name cannot be a server's, or is taken.
+    /// The error of [`Tools::mount`] if the name is taken or invalid.
     pub fn mount(self, tools: &Tools, server: &str) -> Result<Mount, Error> {
         let mount = tools.mount(server, format!("the workspace {}", self.path.display()))?;
         let is_writable = !self.root.writing.writable.is_empty();
@@ -154,7 +157,8 @@ impl WorkspaceSet {
     }
 }
 
-/// A path as the workspace spells it, such as `src/a` for `./src//a`; nothing if it is none.
+/// Normalizes a path as the workspace does, such as `./src//a` to `src/a`. Returns `None` if it is absolute, contains
+/// `..`, or is otherwise invalid.
 pub fn spelled(path: &str) -> Option<String> {
     path::RelPath::parse(path).ok().map(|path| path.as_str().to_owned())
 }

@@ -1,9 +1,9 @@
-//! The system calls that a locked worker may make, and why: what runs, and what fails with an error number because harmless
-//! code tries it. Everything else ends the process.
+//! Lists the system calls that a locked worker may make, with the reasons: those that work, and those that fail with an
+//! error number because harmless code tries them. Every other call ends the process.
 //!
-//! Installing a long filter takes the kernel longer than forking a process. So the long ones are installed once, in the
-//! process that forks, and allow besides what that process needs to make a worker and close its lock; a short one, installed
-//! in each worker as the last step, takes that away.
+//! The kernel takes longer to install a long filter than to fork a process. So the long filters are installed once, in
+//! the process that forks, and also allow what that process needs to make a worker and close its lock. Each worker
+//! installs a short one as its last step, which takes that away.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use seccompiler::{
     SeccompFilter, SeccompRule,
 };
 
-/// The number of the worker's only descriptor.
+/// Number of the worker's only descriptor.
 pub(super) const SOCKET: i32 = 0;
 
-/// A system call and with what arguments it may be made: any of the rules.
+/// System call, and the rules for its arguments, one of which has to hold.
 struct Entry {
     call: libc::c_long,
-    /// Without one: with any arguments.
+    /// Empty: any arguments are allowed.
     rules: &'static [&'static [Argument]],
 }
 
-/// What one argument has to be: its bits under the mask. All arguments that matter have 32 bits.
+/// Value that the bits of one argument under the mask have to have. All arguments that matter have 32 bits.
 struct Argument {
     place: u8,
     mask: u32,
@@ -48,19 +48,19 @@ const fn masked(place: u8, mask: i32, value: i32) -> Argument {
 }
 
 const ON_SOCKET: Argument = is(0, SOCKET);
-/// Of a mapping: a protection without execution.
+/// Rule for a mapping: no execution.
 const NOT_EXECUTABLE: Argument = masked(2, libc::PROT_EXEC, 0);
-/// Of a mapping: private, so that the limit on the process's memory counts it.
+/// Rule for a mapping: private, so that the limit on the process's memory counts it.
 const PRIVATE: Argument = masked(3, 0x0f | libc::MAP_GROWSDOWN, libc::MAP_PRIVATE);
-/// Of a futex: the operation without its flags.
+/// Rule for a futex: the operation without its flags.
 const fn operation(value: i32) -> Argument {
     masked(1, !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME), value)
 }
 
-/// What a worker that runs code needs.
+/// Calls that a worker needs to run code.
 const ALLOWED: &[Entry] = &[
-    // Talking to the relay, over the one socket. The standard library reads and writes sockets with either pair, and with no
-    // flags but this: out-of-band data is a corner of the kernel that has been broken before.
+    // Talking to the relay over the one socket. The standard library uses either pair, with no flag but this one;
+    // out-of-band data has been a broken corner of the kernel.
     with(libc::SYS_read, &[&[ON_SOCKET]]),
     with(libc::SYS_write, &[&[ON_SOCKET]]),
     with(libc::SYS_recvfrom, &[&[ON_SOCKET, is(3, 0)]]),
@@ -88,8 +88,8 @@ const ALLOWED: &[Entry] = &[
         ],
     ),
     any(libc::SYS_sched_yield),
-    // Date.now, and the time between two flushes, where the vDSO has no answer of its own. Clocks of other processes, which
-    // have higher numbers, would tell when they run.
+    // Date.now and the time between two flushes, on machines where the vDSO cannot answer. Clocks of other processes,
+    // which have higher numbers, would tell when they run.
     with(libc::SYS_clock_gettime, &[&[masked(0, !0x0f, 0)]]),
     any(libc::SYS_gettimeofday),
     // The seed of Math.random and of hash maps.
@@ -103,23 +103,23 @@ const ALLOWED: &[Entry] = &[
     any(libc::SYS_rt_sigreturn),
     any(libc::SYS_rt_sigprocmask),
     any(libc::SYS_sigaltstack),
-    // Going on with a wait after the process was stopped and continued from outside.
+    // Resuming a wait after the process was stopped and continued from outside.
     any(libc::SYS_restart_syscall),
     // The end.
     any(libc::SYS_exit),
     any(libc::SYS_exit_group),
 ];
 
-/// What else a worker needs whose V8 compiles to machine code.
+/// Calls that a worker needs besides if its V8 compiles to machine code.
 const ALLOWED_WITH_JIT: &[Entry] = &[
-    // Code is written first and made executable then.
+    // Code is first written and then made executable.
     with(libc::SYS_mmap, &[&[PRIVATE]]),
     any(libc::SYS_mprotect),
-    // The same, with a protection key, where the processor has them.
+    // The same with a protection key, on processors that have them.
     any(libc::SYS_pkey_mprotect),
 ];
 
-/// What it takes to make a worker out of a process that has the long filters, and to close its lock. A worker has none of it.
+/// Calls that make a worker of a process with the long filters and close its lock. A worker has none of them.
 const WHILE_LOCKING: &[libc::c_long] = &[
     // The forking process: requests from the relay and answers, with descriptors attached; the fork; what is done with.
     libc::SYS_recvmsg,
@@ -137,28 +137,29 @@ const WHILE_LOCKING: &[libc::c_long] = &[
     libc::SYS_seccomp,
 ];
 
-/// What harmless code tries and gets on without.
+/// Calls that harmless code tries and can do without: they fail with an error number.
 const REFUSED: &[Entry] = &[
     // glibc opens `/proc/self/maps` when V8 looks for the bounds of its stack.
     any(libc::SYS_openat),
     any(libc::SYS_open),
     // Last words on standard error, which is closed.
     with(libc::SYS_write, &[&[is(0, libc::STDERR_FILENO)]]),
-    // The signals of an abort, which goes on to an instruction that ends it; and so do we, in a handler of our own.
+    // Signals of an abort, which then ends with an instruction; our own crash handler ends the process, too.
     with(libc::SYS_tgkill, &[&[is(2, libc::SIGABRT)]]),
     with(libc::SYS_rt_sigaction, &[&[is(0, libc::SIGABRT)]]),
 ];
 
-/// The filter that lets the list through, and what is still needed to close the lock, and ends the process at anything else.
+/// Makes the filter that allows the list, and what is still needed to close the lock, and ends the process at any other
+/// call.
 pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     let mut all = BTreeMap::new();
     let more: &[Entry] = if jit { ALLOWED_WITH_JIT } else { &[] };
-    // What comes later replaces what came before.
+    // Later entries replace earlier ones.
     for entry in ALLOWED.iter().chain(more) {
         all.insert(entry.call, rules(entry)?);
     }
     all.extend(WHILE_LOCKING.iter().map(|call| (*call, Vec::new())));
-    // The other filter sees to these.
+    // The other filter answers these.
     for entry in REFUSED {
         let also = rules(entry)?;
         all.entry(entry.call).and_modify(|rules| rules.extend_from_slice(&also)).or_insert(also);
@@ -166,14 +167,14 @@ pub(super) fn allowed(jit: bool) -> Result<BpfProgram, BackendError> {
     compile(all, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// The filter that gives an error number, and leaves everything else to the other one.
+/// Makes the filter that answers with an error number and leaves every other call to the other filter.
 pub(super) fn refused() -> Result<BpfProgram, BackendError> {
     let all = REFUSED.iter().map(|entry| Ok((entry.call, rules(entry)?)));
     let all = all.collect::<Result<_, BackendError>>()?;
     compile(all, SeccompAction::Allow, SeccompAction::Errno(libc::EACCES.unsigned_abs()))
 }
 
-/// The filter that takes away what was needed to close the lock: the last step.
+/// Makes the filter of the last step, which takes away what was needed to close the lock.
 pub(super) fn last() -> Result<BpfProgram, BackendError> {
     let all = WHILE_LOCKING.iter().map(|call| (*call, Vec::new())).collect();
     compile(all, SeccompAction::Allow, SeccompAction::KillProcess)

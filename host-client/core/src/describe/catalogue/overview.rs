@@ -1,4 +1,5 @@
-//! Which tools there are, in so many tokens: as many as fit with their types, the others by name, each server with its share.
+//! The overview of all tools within a number of tokens: as many tools as fit with their types, others by name, every
+//! server with its share.
 
 use std::sync::Arc;
 
@@ -6,48 +7,52 @@ use super::{estimate_tokens, first_line};
 use crate::describe::declare::{Declarations, one_line};
 use crate::tool::Registered;
 
-/// What goes to names where there are more than fit, of a hundred: the rest shows how some are called.
-const SHARE_OF_NAMES: usize = 60;
-/// What the first line takes.
+/// The share of the tokens that goes to names if not all names fit, in percent. The rest goes to types.
+const NAMES_PERCENT: usize = 60;
+/// The tokens that are reserved for the first line.
 const HEADER_TOKENS: usize = 40;
+/// The fewest tokens that a tool's types are looked up for.
+const MIN_LINE_TOKENS: usize = 12;
 
 /// The tools of one server.
 struct Section<'a> {
     server: &'a str,
     tools: Vec<&'a Arc<Registered>>,
-    /// How many of them are named, the first ones.
+    /// The number of tools that are named, from the first.
     named: usize,
-    /// What is said of each beyond its name.
+    /// The lines with types of the first tools; `None`: the tool is only named.
     lines: Vec<Option<String>>,
 }
 
-pub(super) fn of(declarations: &Declarations, tools: &[Arc<Registered>], most_tokens: usize) -> String {
+/// Returns the overview of the tools in at most about `most_tokens` tokens, but always with its first line.
+pub(super) fn write_overview(declarations: &Declarations, tools: &[Arc<Registered>], most_tokens: usize) -> String {
     let mut sections: Vec<Section<'_>> = Vec::new();
-    // They come by name, so those of a server together, but for servers whose names begin with one another.
+    // The tools are in the order of their full names: those of a server stand together.
     for tool in tools {
         let server = tool.name.server();
-        match sections.iter_mut().rev().find(|section| section.server == server) {
-            Some(section) => section.tools.push(tool),
-            None => sections.push(Section { server, tools: vec![tool], named: 0, lines: Vec::new() }),
+        match sections.last_mut() {
+            Some(section) if section.server == server => section.tools.push(tool),
+            _ => sections.push(Section { server, tools: vec![tool], named: 0, lines: Vec::new() }),
         }
     }
     let room = most_tokens.saturating_sub(HEADER_TOKENS);
     let needed: usize = tools.iter().map(|tool| name_tokens(tool)).sum::<usize>()
         + sections.iter().map(|section| estimate_tokens(section.server) + 3).sum::<usize>();
-    let for_names = if needed <= room { room } else { room * SHARE_OF_NAMES / 100 };
-    let spent = name(&mut sections, for_names);
-    let left = explain(declarations, &mut sections, room - spent);
-    // What no line needed is for more names.
-    name(&mut sections, left);
-    written(&sections, tools.len())
+    let for_names = if needed <= room { room } else { room * NAMES_PERCENT / 100 };
+    let spent = add_names(&mut sections, for_names);
+    let left = add_lines(declarations, &mut sections, room - spent);
+    // Tokens that no line needed go to further names.
+    add_names(&mut sections, left);
+    join(&sections, tools.len())
 }
 
+/// Returns the tokens of a tool's name in a list.
 fn name_tokens(tool: &Registered) -> usize {
     estimate_tokens(tool.name.tool()) + 1
 }
 
-/// Names tools in turns, one of each server, until the room is used up. Gives what was spent.
-fn name(sections: &mut [Section<'_>], room: usize) -> usize {
+/// Adds names in turns, one of each server, until `room` tokens are used up. Returns the tokens that were spent.
+fn add_names(sections: &mut [Section<'_>], room: usize) -> usize {
     let (mut spent, mut goes_on) = (0, true);
     while std::mem::take(&mut goes_on) {
         for section in &mut *sections {
@@ -64,15 +69,16 @@ fn name(sections: &mut [Section<'_>], room: usize) -> usize {
     spent
 }
 
-/// Says of tools that are named how they are called, in turns, while it fits. Gives what is left.
-fn explain(declarations: &Declarations, sections: &mut [Section<'_>], room: usize) -> usize {
+/// Adds lines with types of tools that are named, in turns, one of each server, while `room` tokens last. Returns the
+/// tokens that are left.
+fn add_lines(declarations: &Declarations, sections: &mut [Section<'_>], room: usize) -> usize {
     let mut left = room;
     let most = sections.iter().map(|section| section.named).max().unwrap_or_default();
     for turn in 0..most {
         for section in sections.iter_mut().filter(|section| turn < section.named) {
             let tool = section.tools[turn];
-            // Beyond this there are only names, and every look costs time.
-            let line = (left > 12).then(|| line(declarations, tool));
+            // Writing a line takes time: it is not done for a line that would not fit.
+            let line = (left > MIN_LINE_TOKENS).then(|| typed_line(declarations, tool));
             let line = line.and_then(|line| {
                 left = left.checked_sub(estimate_tokens(&line) + 2)?;
                 Some(line)
@@ -83,9 +89,10 @@ fn explain(declarations: &Declarations, sections: &mut [Section<'_>], room: usiz
     left
 }
 
-fn line(declarations: &Declarations, tool: &Registered) -> String {
+/// Returns the line of a tool: its signature, its full name if that is spelled differently, and what it does.
+fn typed_line(declarations: &Declarations, tool: &Registered) -> String {
     let signature = declarations.signature(tool);
-    // The name that goes over the wire, where JavaScript spells it in another way.
+    // JavaScript may spell the name differently than `mcp.call` takes it.
     let is_same = signature.starts_with(&format!("{}(", tool.name));
     let full = if is_same { String::new() } else { one_line(tool.name.as_str()) };
     let notes: Vec<_> =
@@ -93,7 +100,8 @@ fn line(declarations: &Declarations, tool: &Registered) -> String {
     if notes.is_empty() { signature } else { format!("{signature} // {}", notes.join(": ")) }
 }
 
-fn written(sections: &[Section<'_>], all: usize) -> String {
+/// Returns the text of the overview. `all` is the number of all tools.
+fn join(sections: &[Section<'_>], all: usize) -> String {
     let named: usize = sections.iter().map(|section| section.named).sum();
     let typed = sections.iter().flat_map(|section| &section.lines).flatten().count();
     let mut text = match (named == all, typed == all) {

@@ -19,7 +19,9 @@ fn tools() -> Tools {
         let spec = ToolSpec::new(name, description, json!({"properties": {"maxCount": {}}}));
         tools.add_with(spec, |_, _| std::future::pending()).unwrap();
     }
-    tools.amend(["my-fs.secret"], ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() });
+    tools
+        .amend(["my-fs.secret"], ManifestChange { callable_from_code: Some(false), ..ManifestChange::default() })
+        .unwrap();
     tools
 }
 

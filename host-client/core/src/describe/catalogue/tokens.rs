@@ -1,21 +1,22 @@
-//! How many tokens of a model a text is, about.
+//! An estimate of the number of tokens of a text.
 
-/// The longest run of small letters that is mostly one token.
-const LETTERS: usize = 6;
-/// How many digits are one token.
-const DIGITS: usize = 3;
+/// The number of lowercase letters that count as one token.
+const LETTERS_PER_TOKEN: usize = 6;
+/// The number of digits that count as one token.
+const DIGITS_PER_TOKEN: usize = 3;
 
-/// About how many tokens a text is to a model. There is no tokenizer here, for each model has its own: words count by their
-/// length, and with them a space before; digits by threes; signs mostly one by one; letters of other scripts by half their
-/// bytes. For names and types it comes out a little above what the tokenizers of OpenAI count: so what fits by it, fits.
+/// Returns an estimate of the number of tokens that a text is to a model. It uses no tokenizer, because each model has
+/// its own. Words count by their length, together with the space before them; digits, punctuation and the bytes of
+/// other scripts count in groups. For names and types the estimate is a little above the count of OpenAI's tokenizers,
+/// so that a text that fits by the estimate fits in fact.
 pub fn estimate_tokens(text: &str) -> usize {
     let mut tokens = 0;
     let (mut run, mut kind) = (0, Kind::Space);
     let cost = |kind: Kind, run: usize| match kind {
         Kind::Space => run.saturating_sub(1).div_ceil(16),
         Kind::Line => 1,
-        Kind::Letter => run.div_ceil(LETTERS),
-        Kind::Digit => run.div_ceil(DIGITS),
+        Kind::Letter => run.div_ceil(LETTERS_PER_TOKEN),
+        Kind::Digit => run.div_ceil(DIGITS_PER_TOKEN),
         Kind::Sign => run.div_ceil(2),
         Kind::Other => run.div_ceil(2),
     };
@@ -24,14 +25,14 @@ pub fn estimate_tokens(text: &str) -> usize {
             ' ' => (Kind::Space, 1),
             '\n' | '\t' | '\r' => (Kind::Line, 1),
             'a'..='z' => (Kind::Letter, 1),
-            // A capital begins a word, unless it follows another one.
+            // A capital after a letter begins another word of the same name, which makes another token likely.
             'A'..='Z' => (Kind::Letter, if kind == Kind::Letter { 3 } else { 1 }),
             '0'..='9' => (Kind::Digit, 1),
             _ if character.is_ascii() => (Kind::Sign, 1),
             _ => (Kind::Other, character.len_utf8()),
         };
         if now != kind {
-            // A space goes with the word after it, and with no number.
+            // A space is part of the token of the word after it, but not of a number's.
             tokens += cost(kind, run) + usize::from(kind == Kind::Space && run > 0 && now == Kind::Digit);
             (run, kind) = (0, now);
         }
@@ -40,13 +41,17 @@ pub fn estimate_tokens(text: &str) -> usize {
     tokens + cost(kind, run)
 }
 
+/// The kind of a run of characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Space,
+    /// Newlines and tabs.
     Line,
     Letter,
     Digit,
+    /// Other ASCII characters.
     Sign,
+    /// Characters outside of ASCII, counted by their bytes.
     Other,
 }
 

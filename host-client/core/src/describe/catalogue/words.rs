@@ -1,22 +1,24 @@
-//! The words that tools are found by.
+//! The words by which a search finds tools.
 
 use crate::text::short_name;
 use crate::tool::ToolSpec;
 
-/// How much of a tool's description is searched, in bytes, and how many of its fields.
+/// The most bytes of a tool's description that are searched.
 const MAX_DESCRIPTION_BYTES: usize = 4_000;
+/// The most fields of a tool's arguments that are searched.
 const MAX_FIELDS: usize = 200;
-/// The most bytes of a description in one line.
+/// The most bytes of the first line of a description.
 const MAX_LINE_BYTES: usize = 120;
 
-/// The start of a description, in one line.
+/// Returns the first line of a description that is not blank, cut to 120 bytes and `…` if it is longer.
 pub fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let short = &line[..line.floor_char_boundary(MAX_LINE_BYTES)];
     if short.len() < line.len() { format!("{short}…") } else { short.to_owned() }
 }
 
-/// What a tool is found by, in a bounded length. Its name counts twice.
+/// Returns the text by which a tool is found: its name twice, so that it counts more, and the starts of its description
+/// and of its list of fields.
 pub(super) fn text(spec: &ToolSpec) -> String {
     let name = split(&spec.name);
     let fields = spec.input_schema.get("properties").and_then(|fields| fields.as_object());
@@ -26,13 +28,13 @@ pub(super) fn text(spec: &ToolSpec) -> String {
     format!("{name} {name} {description} {}", fields.join(" "))
 }
 
-/// The words of a text in small letters, each that says something.
+/// Returns the words of a text in lowercase, without those of a single byte.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
     let words: Vec<_> = split(text).split_whitespace().map(str::to_lowercase).collect();
     words.into_iter().filter(|word| word.len() > 1)
 }
 
-/// The words of an identifier: `listOpen_issues` is three.
+/// Returns a text with its words separated by spaces: `listOpen_issues` becomes `list Open issues`.
 pub(super) fn split(text: &str) -> String {
     let mut words = String::with_capacity(text.len() + 8);
     let mut was_lower = false;

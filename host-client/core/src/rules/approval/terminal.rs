@@ -1,4 +1,4 @@
-//! Asking whoever sits at the terminal.
+//! An approver that asks on the terminal.
 
 use std::fmt;
 use std::fs::File;
@@ -14,15 +14,25 @@ use tokio::time::Instant;
 use super::{Approval, ApprovalFuture, ApprovalRequest, Approver};
 use crate::rules::prompt::{self, Answer, Question};
 
-/// How long nothing is asked after a question was withdrawn.
-const WITHDRAWN: Duration = Duration::from_secs(1);
-/// The longest answer that is read, in bytes.
+/// The pause between a withdrawn question and the next one, so that a key that was meant for the first does not answer
+/// the second.
+const PAUSE_AFTER_WITHDRAWAL: Duration = Duration::from_secs(1);
+/// The most bytes of an answer that are read.
 const MAX_ANSWER_BYTES: usize = 1 << 10;
 
-/// Does something while nothing else is written to the terminal.
+/// A function that runs another one while nothing else writes to the terminal.
 pub type Suspend = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
-/// Asks at the controlling terminal, one question at a time, whatever standard input and output are.
+/// An approver that asks on the controlling terminal, one question at a time, also if standard input and output are
+/// redirected.
+///
+/// ```no_run
+/// use host_client_core::{Host, TerminalApprover, Tools};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let host = Host::new(Tools::new()).approver(TerminalApprover::open()?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct TerminalApprover {
     terminal: Arc<File>,
@@ -40,17 +50,18 @@ impl TerminalApprover {
     /// Opens the controlling terminal.
     ///
     /// # Errors
-    /// There is none.
+    /// The error of opening `/dev/tty`: the process has no controlling terminal.
     pub fn open() -> io::Result<Self> {
         Ok(Self::at(File::options().read(true).write(true).open("/dev/tty")?))
     }
 
-    /// Asks at a certain terminal.
+    /// Creates an approver that asks on the given terminal, which must be open for reading and writing.
     pub fn at(terminal: File) -> Self {
         Self { terminal: Arc::new(terminal), turn: Arc::default(), suspend: Arc::new(|ask| ask()) }
     }
 
-    /// Sets what keeps others from writing meanwhile, such as a progress display.
+    /// Sets a function that asks the question while it keeps other output, such as a progress display, off the
+    /// terminal. It must call the function that it is given once.
     #[must_use]
     pub fn suspending(mut self, suspend: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         self.suspend = Arc::new(suspend);
@@ -71,15 +82,15 @@ impl Approver for TerminalApprover {
                 Ok(pipe) => pipe,
                 Err(error) => return cannot_be_asked(&error),
             };
-            // Reading a terminal blocks. The thread that does is told that nobody waits any more when `waiting` is
-            // dropped; until it has ended it keeps the turn.
+            // Reading a terminal blocks, and thus happens on another thread. It learns from the pipe that `waiting` was
+            // dropped, because nobody waits for the answer any more. It keeps the turn until it ends.
             let asking = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 let mut answer = Ok(None);
                 suspend(&mut || answer = ask(&terminal, &request, &given_up));
                 if matches!(answer, Ok(None)) {
-                    // What a finger was about to type is no answer to the next question, which waits meanwhile.
-                    std::thread::sleep(WITHDRAWN);
+                    // The next question waits meanwhile for the turn.
+                    std::thread::sleep(PAUSE_AFTER_WITHDRAWAL);
                 }
                 answer
             });
@@ -97,12 +108,13 @@ impl Approver for TerminalApprover {
     }
 }
 
+/// Logs the error, and returns the denial that follows from it.
 fn cannot_be_asked(error: &io::Error) -> Approval {
     tracing::error!(%error, "the terminal could not be asked");
     Approval::Deny { reason: Some("the terminal could not be asked".into()) }
 }
 
-/// Asks until there is an answer; nothing when nobody waits for it any more.
+/// Asks until there is a valid answer; `None`: nobody waits for it any more, which the other end of `given_up` tells.
 fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) -> io::Result<Option<Answer>> {
     let question = Question {
         tool: request.tool.as_str(),
@@ -117,11 +129,11 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) ->
     write!(terminal, "\n{body}")?;
     let mut asking = asking;
     loop {
-        // What was typed before there was something to answer is no answer to it.
+        // Input that was typed before the question is not an answer to it.
         forget_typed(terminal)?;
         write!(terminal, "{asking}")?;
         let Some(typed) = read_line(terminal, given_up)? else {
-            // Half an answer is not left for whoever reads the terminal next.
+            // A half-typed answer must not reach the next reader of the terminal.
             forget_typed(terminal)?;
             writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
             return Ok(None);
@@ -133,6 +145,7 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) ->
     }
 }
 
+/// Discards the input that was typed and not read yet.
 fn forget_typed(terminal: &File) -> io::Result<()> {
     if isatty(terminal) {
         tcflush(terminal, QueueSelector::IFlush)?;
@@ -140,14 +153,14 @@ fn forget_typed(terminal: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A line that somebody types; nothing when nobody waits for it any more. One that is too long is no answer, whatever
-/// it begins with.
+/// Reads a line from the terminal; `None`: nobody waits for it any more. A line over [`MAX_ANSWER_BYTES`] is changed so
+/// that it is not a valid answer.
 fn read_line(mut terminal: &File, given_up: &PipeReader) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     loop {
         let mut ready = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
         match poll(&mut ready, None) {
-            // Signals are not for us, and do not answer.
+            // A signal interrupted the wait: it is handled elsewhere.
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
             Ok(_) if !ready[1].revents().is_empty() => return Ok(None),
@@ -156,13 +169,13 @@ fn read_line(mut terminal: &File, given_up: &PipeReader) -> io::Result<Option<St
         let mut byte = [0];
         match terminal.read(&mut byte) {
             Ok(0) => {
-                // Whoever ends the input, or hangs up, says no.
+                // The end of the input counts as an empty line, which means no.
                 writeln!(terminal)?;
                 return Ok(Some(String::new()));
             }
             Ok(_) if byte == *b"\n" => return Ok(Some(String::from_utf8_lossy(&line).into_owned())),
             Ok(_) if line.len() <= MAX_ANSWER_BYTES => line.extend(byte),
-            // Cut here, and thus more than any answer has.
+            // The line is cut here. The dot keeps it from being a valid answer.
             Ok(_) => line[MAX_ANSWER_BYTES] = b'.',
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use relay_proto::InvalidToolPattern;
+
 /// Why a policy file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// The file cannot be read.
     #[error("the policy {} cannot be read: {error}", path.display())]
@@ -20,5 +23,14 @@ pub enum PolicyError {
         origin: String,
         /// What is wrong, and where.
         reason: String,
+    },
+    /// A pattern in a policy that was built can fit no tool.
+    #[error("{place}: {error}")]
+    Pattern {
+        /// The rule, budget or manifest that names it.
+        place: String,
+        /// What is wrong with it.
+        #[source]
+        error: InvalidToolPattern,
     },
 }

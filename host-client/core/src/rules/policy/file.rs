@@ -1,37 +1,4 @@
-//! A policy as a TOML file.
-//!
-//! ```toml
-//! [default]                      # what no rule decides, by effect: these are the defaults
-//! read_only = "allow"
-//! mutating = "ask"
-//! privileged = "ask"
-//! unknown = "ask"
-//!
-//! [[rule]]                       # the first that fits decides
-//! tools = ["git.push", "*.delete_*"]
-//! decision = "deny"
-//! reason = "nothing leaves this machine"
-//!
-//! [[rule]]
-//! tools = ["git.*"]
-//! effects = ["mutating"]         # only tools with one of these
-//! phase = "write"                # only in this phase
-//! decision = "allow"
-//!
-//! [phase.write]                  # the tools that change things and are offered in this phase
-//! tools = ["fs.apply_patch"]
-//!
-//! [budget]                       # of each execution
-//! calls = 500
-//! bytes_read = 50_000_000
-//! bytes_returned = 100_000
-//! [budget.tools."web.*"]         # shared by the tools that the pattern fits
-//! calls = 20
-//!
-//! [manifest."time.*"]            # what is known of tools that others wrote
-//! effect = "read_only"
-//! timeout_ms = 5_000
-//! ```
+//! A policy as a TOML file; its format stands in [`mod@super`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::PolicyError;
-use super::{Budget, Defaults, Phase, Policy, Rule, Verdict};
+use super::{Budget, Defaults, NumberedRule, Phase, Policy, Rule, Verdict};
 use crate::tool::{Effect, ManifestChange};
 
 /// The most bytes of a policy file.
@@ -96,10 +63,11 @@ struct WritePhaseFile {
 }
 
 impl Policy {
-    /// Reads a policy file; the format stands in [`mod@crate::rules::policy`]'s `file`, and by example in the README.
+    /// Reads a policy file; its format stands in [`mod@crate::rules::policy`].
     ///
     /// # Errors
-    /// It cannot be read or is no policy.
+    /// - [`PolicyError::Unreadable`]: the file cannot be read.
+    /// - [`PolicyError::Invalid`]: it is no policy; the text names the line and what could stand there.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
         let path = path.as_ref();
         let unreadable = |error| PolicyError::Unreadable { path: path.to_owned(), error };
@@ -110,7 +78,7 @@ impl Policy {
     /// Reads a policy. `origin` says in errors and rulings where it comes from.
     ///
     /// # Errors
-    /// It is no policy.
+    /// [`PolicyError::Invalid`]: it is no policy; the text names the line and what could stand there.
     pub fn parse(text: &str, origin: &str) -> Result<Self, PolicyError> {
         let invalid = |reason: String| PolicyError::Invalid { origin: origin.to_owned(), reason };
         if text.len() > MAX_BYTES {
@@ -130,31 +98,46 @@ impl Policy {
             privileged: file.default.privileged.unwrap_or(usual.privileged),
             unknown: file.default.unknown.unwrap_or(usual.unknown),
         };
-        let write_phase = ToolPatterns::new(Some(file.phase.write.tools));
-        let manifests = file.manifest.into_iter().collect();
-        Ok(Self { rules, defaults, write_phase, budget: file.budget, manifests })
+        let check = |place: &str, patterns: &[String]| {
+            ToolPatterns::checked(patterns).map_err(|error| invalid(format!("{place}: {error}")))
+        };
+        let write_phase = check("[phase.write]", &file.phase.write.tools)?;
+        for pattern in file.budget.tools.keys() {
+            check(&format!("[budget.tools.{pattern:?}]"), std::slice::from_ref(pattern))?;
+        }
+        let manifests = file.manifest.into_iter().map(|(pattern, change)| {
+            Ok((check(&format!("[manifest.{pattern:?}]"), std::slice::from_ref(&pattern))?, change))
+        });
+        let manifests = manifests.collect::<Result<_, PolicyError>>()?;
+        Ok(Self { rules, defaults, write_phase, budget: file.budget, manifests, invalid: None })
     }
 }
 
 impl RuleFile {
-    fn rule(self, origin: &str, line: usize) -> Result<Rule, String> {
+    fn rule(self, origin: &str, line: usize) -> Result<NumberedRule, String> {
         let Self { tools, effects, phase, decision, reason } = self;
         if tools.is_empty() {
             return Err(format!("the rule in line {line} names no tools; [\"*\"] would be all"));
         }
-        if let Some(pattern) = tools.iter().find(|pattern| !pattern.contains(['.', '*'])) {
-            return Err(format!(
-                "the rule in line {line} names {pattern:?}, which no tool is called: a tool is server.tool"
-            ));
-        }
+        let patterns = ToolPatterns::checked(&tools).map_err(|error| format!("the rule in line {line}: {error}"))?;
         if effects.as_ref().is_some_and(Vec::is_empty) {
             return Err(format!("the rule in line {line} has an empty list of effects, so that nothing would fit it"));
         }
-        if reason.is_some() && decision != Verdict::Deny {
-            return Err(format!("the rule in line {line} has a reason, but only what is denied is given one"));
+        let mut rule = match (decision, reason) {
+            (Verdict::Deny, Some(reason)) => Rule::deny(tools, reason),
+            (verdict, None) => Rule::new(verdict, tools),
+            (_, Some(_)) => {
+                return Err(format!("the rule in line {line} has a reason, but only what is denied is given one"));
+            }
+        };
+        if let Some(effects) = effects {
+            rule = rule.effects(effects);
         }
-        let text = format!("{origin} line {line}: {decision} {}", tools.join(", "));
-        Ok(Rule { tools: ToolPatterns::new(Some(tools)), effects, phase, verdict: decision, reason, line: text.into() })
+        if let Some(phase) = phase {
+            rule = rule.phase(phase);
+        }
+        let line = format!("{origin} line {line}: {rule}").into();
+        Ok(NumberedRule { tools: patterns, rule, line })
     }
 }
 
@@ -167,9 +150,9 @@ mod tests {
     use crate::rules::policy::Decision;
     use crate::tool::Manifest;
 
-    /// The example at the top of this file.
+    /// The example in the documentation of the policy.
     fn example() -> String {
-        let text = include_str!("file.rs").lines().filter_map(|line| line.strip_prefix("//!"));
+        let text = include_str!("../policy.rs").lines().filter_map(|line| line.strip_prefix("//!"));
         let lines = text.skip_while(|line| !line.contains("```toml")).skip(1).take_while(|line| !line.contains("```"));
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -198,6 +181,9 @@ mod tests {
             ("[[rule]]\ntools = [\"*\"]\ndecision = \"maybe\"", ["line 3", "maybe", "`allow`"]),
             ("[[rule]]\ntools = []\ndecision = \"ask\"", ["line 1", "no tools", "all"]),
             ("[[rule]]\ntools = [\"git_push\"]\ndecision = \"deny\"", ["line 1", "git_push", "server.tool"]),
+            ("[manifest.\"ops\"]\neffect = \"read_only\"", ["[manifest.\"ops\"]", "can fit no tool", "server.tool"]),
+            ("[budget.tools.\"ops\"]\ncalls = 1", ["[budget.tools.\"ops\"]", "can fit no tool", "server.tool"]),
+            ("[phase.write]\ntools = [\"ops\"]", ["[phase.write]", "can fit no tool", "server.tool"]),
             ("[[rule]]\ntools = [\"*\"]\neffects = []\ndecision = \"deny\"", ["line 1", "effects", "nothing"]),
             ("[[rule]]\ntools = [\"*\"]\ndecision = \"ask\"\nreason = \"x\"", ["line 1", "reason", "denied"]),
             ("[[rule]]\ndecision = \"ask\"", ["line 1", "tools", "missing"]),

@@ -1,4 +1,4 @@
-//! Starts a program, reads what it says, and sees to its end.
+//! Starts a program, reads its outputs, and makes sure that it ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,11 +16,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use host_client_core::tool::ToolError;
 
-/// How long outputs are still read after the program has ended and its group was killed: what left the group may hold
-/// them open.
-const DRAIN: Duration = Duration::from_secs(1);
+/// Maximum time to read the outputs after the program has ended and its group was killed: a process that left the group
+/// may hold them open.
+const DRAINS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is started, and in what surroundings.
+/// Program with its folder, environment and limits.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
@@ -29,22 +29,23 @@ pub(super) struct Program {
     pub(super) output_bytes: usize,
 }
 
-/// How a program ended, and what it said.
+/// Result of a program that ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Ended {
-    /// Its exit status; `null` if a signal ended it.
+    /// Exit status of the program; `null` if a signal ended it.
     status: Option<i32>,
-    /// The signal that ended it.
+    /// Number of the signal that ended the program; absent if it exited by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<i32>,
-    /// What is not UTF-8 stands as U+FFFD. If it was cut, it ends in a line that says so.
+    /// Standard output. Bytes that are not UTF-8 become U+FFFD. A cut output ends in a line that says so.
     stdout: String,
+    /// Standard error, in the same form.
     stderr: String,
-    /// An output was cut.
+    /// `true`: an output was cut.
     truncated: bool,
 }
 
-/// Why a program did not come to an end of its own.
+/// Failure of a program to start or to end in time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
     #[error("the program could not be started")]
@@ -56,6 +57,8 @@ pub(super) enum RunError {
 }
 
 impl RunError {
+    /// Converts the failure to the error that code receives. A program that was killed at its deadline is
+    /// `OUTCOME_UNKNOWN`.
     pub(super) fn into_tool_error(self) -> ToolError {
         match self {
             Self::Deadline => ToolError::outcome_unknown(self.to_string()),
@@ -64,12 +67,12 @@ impl RunError {
     }
 }
 
-/// Kills a program with all that it started, when dropped.
+/// Guard that kills the process group of a program when dropped.
 struct GroupGuard(Pid);
 
 impl GroupGuard {
     fn kill(&self) {
-        // There may be nobody left.
+        // The group may be gone already.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }
@@ -80,7 +83,7 @@ impl Drop for GroupGuard {
     }
 }
 
-/// The beginning of an output.
+/// Beginning of an output, and how long it is.
 struct Captured<R> {
     output: Option<R>,
     kept: Vec<u8>,
@@ -88,7 +91,10 @@ struct Captured<R> {
     seen: u64,
 }
 
-/// Runs the program to its end, or until the deadline.
+/// Runs the program until it ends, or kills it at the deadline.
+///
+/// # Errors
+/// [`RunError::Deadline`] if it was killed, [`RunError::Start`] and [`RunError::Wait`] if the operating system fails.
 pub(super) async fn run(
     program: &Program,
     argv: &[String],
@@ -108,7 +114,7 @@ pub(super) async fn run(
         .spawn()
         .map_err(RunError::Start)?;
     let pid = pid(&child).map_err(RunError::Start)?;
-    // Dropped before the child, whose pid is its own, and its group's, until then.
+    // Dropped before the child: until the child is reaped, its pid, which names the group, is not reused.
     let group = GroupGuard(pid);
     let mut stdout = Captured::new(child.stdout.take(), program.output_bytes);
     let mut stderr = Captured::new(child.stderr.take(), program.output_bytes);
@@ -122,8 +128,8 @@ pub(super) async fn run(
             exited = &mut exit => {
                 exited?;
                 group.kill();
-                // What is still missing then is held open by a process that nobody can reach.
-                let _ = timeout(DRAIN, talk).await;
+                // After this time the outputs are held open by a process that left the group.
+                let _ = timeout(DRAINS_WITHIN, talk).await;
                 Ok(())
             }
             _ = &mut talk => exit.await,
@@ -137,13 +143,14 @@ pub(super) async fn run(
     Ok(Ended { status: status.code(), signal: status.signal(), stdout, stderr, truncated })
 }
 
+/// Returns the process id of a child that was not reaped.
 fn pid(child: &Child) -> io::Result<Pid> {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     id.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// Waits for the end of the program and leaves it to be waited for once more, so that its pid, which is also that of
-/// its group, is nobody else's before the group is killed.
+/// Waits for the end of the program without reaping it, so that its pid, which names the group, is not reused before
+/// the group is killed.
 async fn exit(pid: Pid) -> io::Result<()> {
     let wait = move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -157,10 +164,10 @@ async fn exit(pid: Pid) -> io::Result<()> {
     tokio::task::spawn_blocking(wait).await?
 }
 
-/// Writes the input. A program need not read it.
+/// Writes the input to the program.
 async fn feed(stdin: Option<(ChildStdin, String)>) {
     if let Some((mut stdin, input)) = stdin {
-        // That the program does not read on is its own business.
+        // A program need not read all its input.
         let _ = stdin.write_all(input.as_bytes()).await;
     }
 }
@@ -170,11 +177,11 @@ impl<R: AsyncRead + Unpin> Captured<R> {
         Self { output, kept: Vec::new(), most, seen: 0 }
     }
 
-    /// Reads to the end, and keeps what there is room for: a program that says more must not wait for ever.
+    /// Reads to the end and keeps the beginning, so that a program that prints more is not blocked.
     async fn fill(&mut self) {
         let Some(output) = &mut self.output else { return };
         let mut buffer = vec![0; 16 << 10];
-        // An output that cannot be read any more has ended.
+        // A read error ends the output.
         while let Ok(read @ 1..) = output.read(&mut buffer).await {
             self.seen += read as u64;
             let room = (self.most - self.kept.len()).min(read);
@@ -186,6 +193,7 @@ impl<R: AsyncRead + Unpin> Captured<R> {
         self.seen > self.kept.len() as u64
     }
 
+    /// Returns the text that was kept, with a last line that says if it was cut.
     fn into_text(self) -> String {
         let (cut, seen) = (self.is_cut(), self.seen);
         let mut kept = self.kept;

@@ -1,13 +1,13 @@
-//! Templates: how checked arguments become those of a program.
+//! Templates that make the arguments of a program from checked arguments of a tool.
 
 use serde_json::Value;
 
-/// The most items that a program is started with.
+/// Maximum number of arguments of a program.
 const MAX_ITEMS: usize = 1000;
-/// The most bytes of all items.
+/// Maximum size of all arguments of a program, in bytes.
 const MAX_BYTES: usize = 128 << 10;
 
-/// The items of a command line, with places for values.
+/// Parsed template: the items of a command line, with places for values.
 #[derive(Debug)]
 pub(super) struct Template {
     items: Vec<Vec<Piece>>,
@@ -19,7 +19,7 @@ enum Piece {
     Value { name: String, may_be_option: bool },
 }
 
-/// Why a template cannot be used.
+/// Error of a template.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TemplateError {
     #[error("the template's item {item:?} has a brace that stands alone; write {{{{ or }}}} for a brace itself")]
@@ -32,7 +32,7 @@ pub(super) enum TemplateError {
     Nul,
 }
 
-/// Why arguments cannot become those of the program.
+/// Error of arguments that do not fit the template.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ArgumentError {
     #[error(
@@ -48,7 +48,7 @@ pub(super) enum ArgumentError {
 }
 
 impl Template {
-    /// Reads a template. Every property is in it, or is the one for standard input; and it has no others.
+    /// Parses a template. Each property must be used in it or be `stdin`, and each placeholder must be a property.
     pub(super) fn parse(items: &[String], properties: &[&str], stdin: Option<&str>) -> Result<Self, TemplateError> {
         let items = items.iter().map(|item| parse_item(item)).collect::<Result<Vec<_>, _>>()?;
         let named = items.iter().flatten().filter_map(|piece| match piece {
@@ -65,7 +65,7 @@ impl Template {
         Ok(Self { items })
     }
 
-    /// Puts values in their places.
+    /// Replaces the placeholders by arguments.
     pub(super) fn expand(&self, arguments: &Value) -> Result<Vec<String>, ArgumentError> {
         let mut argv = Vec::new();
         let mut bytes = 0_usize;
@@ -84,6 +84,7 @@ impl Template {
     }
 }
 
+/// Splits an item into texts and placeholders.
 fn parse_item(item: &str) -> Result<Vec<Piece>, TemplateError> {
     if item.contains('\0') {
         return Err(TemplateError::Nul);
@@ -118,7 +119,7 @@ fn parse_item(item: &str) -> Result<Vec<Piece>, TemplateError> {
     Ok(pieces)
 }
 
-/// An item that is one value: as many items as it has.
+/// Expands an item that is one placeholder: an array becomes as many items.
 fn whole(name: &str, may_be_option: bool, arguments: &Value) -> Result<Vec<String>, ArgumentError> {
     let texts: Vec<String> = match arguments.get(name) {
         None | Some(Value::Null) => Vec::new(),
@@ -132,10 +133,10 @@ fn whole(name: &str, may_be_option: bool, arguments: &Value) -> Result<Vec<Strin
     Ok(texts)
 }
 
-/// An item of several pieces; nothing if one of its values is absent.
+/// Expands an item of several pieces. Returns `None` if one of its values is absent or `null`.
 fn joined(pieces: &[Piece], arguments: &Value) -> Result<Option<String>, ArgumentError> {
     let mut text = String::new();
-    // The value that the item begins with, if it may not begin an option.
+    // Name of the value at the beginning of the item, if it may not become an option.
     let mut guarded = None;
     for piece in pieces {
         match piece {
@@ -158,6 +159,7 @@ fn joined(pieces: &[Piece], arguments: &Value) -> Result<Option<String>, Argumen
     }
 }
 
+/// Returns the text of a string, a number or a boolean.
 fn scalar(name: &str, value: &Value) -> Result<String, ArgumentError> {
     match value {
         Value::String(text) if text.contains('\0') => Err(ArgumentError::Nul { name: name.to_owned() }),

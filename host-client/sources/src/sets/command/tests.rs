@@ -122,7 +122,7 @@ async fn the_whole_group_dies_with_the_call_however_it_ends() {
 
     // It takes too long.
     let error = call(&tools, json!({"then": "wait"}), Duration::from_millis(500)).await.unwrap_err();
-    assert_eq!(error.code(), relay_proto::ErrorCode::OutcomeUnknown);
+    assert_eq!(error.code(), host_client_core::ErrorCode::OutcomeUnknown);
     assert!(error.to_string().contains("was killed"), "{error}");
     let child = pid().unwrap();
     until("the grandchild is gone after the deadline", || !is_alive(&child)).await;

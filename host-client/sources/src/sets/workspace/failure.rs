@@ -1,12 +1,16 @@
-//! Why a tool of the workspace failed, in words for the code's author.
+//! Failures of the workspace's tools, worded for the author of the code.
+
+mod patch;
+mod path;
 
 use std::io;
 
-use super::patch::PatchError;
-use super::path::PathFault;
 use host_client_core::tool::ToolError;
 
-/// What went wrong.
+pub(super) use self::patch::{HunkFault, MAX_PATCH_BYTES, PatchError};
+pub(super) use self::path::{MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathFault};
+
+/// Failure of a tool of the workspace.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the path {path:?} cannot be used: {fault}")]
@@ -52,12 +56,12 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// What an error of the operating system means for the path that was asked for.
+    /// Converts an error of the operating system for the requested path. `what`: the operation, as a past participle.
     pub(super) fn io(path: &str, what: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },
-            // cap-std's own refusal carries no number of the operating system.
+            // A refusal of cap-std itself has no error number of the operating system.
             io::ErrorKind::PermissionDenied if source.raw_os_error().is_none() => Self::Outside { path },
             _ => Self::Io { path, what, source },
         }
@@ -65,7 +69,8 @@ impl Failure {
 }
 
 impl Failure {
-    /// The answer to the call. What the workspace does not do for anybody is a denial.
+    /// Converts the failure to the error that code receives: `TOOL_DENIED` for what the workspace never allows,
+    /// `OUTCOME_UNKNOWN` for a patch that is half applied, else `TOOL_FAILED`.
     pub(super) fn into_tool_error(self) -> ToolError {
         match &self {
             Self::Path { .. }

@@ -1,4 +1,4 @@
-//! `ls` and `glob`: what there is.
+//! `ls` and `glob`: lists a folder, and finds files by a glob.
 
 use std::ops::ControlFlow;
 
@@ -11,31 +11,33 @@ use super::root::{Kind, Root};
 use super::tool::Cancel;
 use super::walk::Walk;
 
+/// Default number of entries in a result.
 const DEFAULT_LIMIT: usize = 1000;
+/// Maximum number of entries in a result.
 const MAX_LIMIT: usize = 10_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LsArguments {
-    /// The folder, from the workspace's root; the root if absent.
+    /// The folder, relative to the workspace's root. Default: the root.
     #[serde(default)]
     path: Option<String>,
-    /// Whether to show what .gitignore leaves out, too.
+    /// List files that .gitignore excludes, too. Default: false.
     #[serde(default)]
     ignored: bool,
-    /// How many entries at most: 1000 if absent, 10000 at most.
+    /// Maximum number of entries. Default: 1000; maximum: 10000.
     #[serde(default)]
     limit: Option<usize>,
 }
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LsResult {
-    /// Sorted by name.
+    /// The entries, sorted by name.
     entries: Vec<LsEntry>,
-    /// There are more than are shown.
+    /// `true`: there are more entries than are listed.
     truncated: bool,
-    /// How many could not be shown, such as those whose names are not UTF-8.
+    /// Number of entries that cannot be listed, such as those whose names are not UTF-8.
     skipped: u64,
 }
 
@@ -43,7 +45,7 @@ pub(super) struct LsResult {
 struct LsEntry {
     name: String,
     kind: Kind,
-    /// The size of a file.
+    /// Size of a file; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
 }
@@ -51,30 +53,32 @@ struct LsEntry {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GlobArguments {
-    /// Such as `src/**/*.rs`, seen from `path`; `*` stays within a name. Without a `/` it is about names at any depth.
+    /// A glob such as `src/**/*.rs`, relative to `path`; `*` does not match a `/`. A glob without a `/` matches names
+    /// at any depth.
     pattern: String,
-    /// The folder to search, from the workspace's root; the root if absent.
+    /// The folder to search, relative to the workspace's root. Default: the root.
     #[serde(default)]
     path: Option<String>,
-    /// Whether to find what .gitignore leaves out, too.
+    /// Find files that .gitignore excludes, too. Default: false.
     #[serde(default)]
     ignored: bool,
-    /// How many paths at most: 1000 if absent, 10000 at most.
+    /// Maximum number of paths. Default: 1000; maximum: 10000.
     #[serde(default)]
     limit: Option<usize>,
 }
 
-/// The files that a glob fits.
+/// The files that a glob matches.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct GlobResult {
-    /// From the workspace's root, sorted.
+    /// Paths relative to the workspace's root, sorted.
     paths: Vec<String>,
-    /// There may be more than are shown.
+    /// `true`: there may be more files than are listed.
     truncated: bool,
-    /// How many files and folders could not be looked at.
+    /// Number of files and folders that could not be read.
     skipped: u64,
 }
 
+/// Lists a folder.
 pub(super) fn ls(root: &Root, arguments: LsArguments, cancel: &Cancel) -> Result<LsResult, Failure> {
     let place = root.find(&RelPath::parse(arguments.path.as_deref().unwrap_or("."))?)?;
     let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
@@ -86,13 +90,14 @@ pub(super) fn ls(root: &Root, arguments: LsArguments, cancel: &Cancel) -> Result
     let mut entries = Vec::new();
     for (name, kind) in found.into_iter().take(limit) {
         cancel.check()?;
-        // It may be gone by now.
+        // The file may have been deleted meanwhile.
         let bytes = folder.symlink_metadata(&name).ok().filter(|_| kind == Kind::File).map(|metadata| metadata.len());
         entries.push(LsEntry { name, kind, bytes });
     }
     Ok(LsResult { entries, truncated, skipped: walk.skipped })
 }
 
+/// Finds files by a glob.
 pub(super) fn glob(root: &Root, arguments: GlobArguments, cancel: &Cancel) -> Result<GlobResult, Failure> {
     let globs = paths_or_names([&arguments.pattern])?;
     let start = root.find(&RelPath::parse(arguments.path.as_deref().unwrap_or("."))?)?;

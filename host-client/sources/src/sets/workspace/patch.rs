@@ -1,4 +1,4 @@
-//! `apply_patch`: changes files as a patch says, all of them or none.
+//! `apply_patch`: applies a patch to all its files, or to none.
 
 mod commit;
 mod parse;
@@ -8,14 +8,11 @@ mod text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::failure::Failure;
+use super::failure::{Failure, HunkFault, MAX_PATCH_BYTES, PatchError};
 use super::root::Root;
 use super::tool::Cancel;
 
-/// The longest patch, in bytes.
-const MAX_PATCH_BYTES: usize = 2 << 20;
-
-/// What the model is told of the tool.
+/// Description of the tool for models.
 pub(super) const DESCRIPTION: &str = "\
 Changes, creates, deletes and renames files, all as the patch says or none. Two formats are taken.
 
@@ -45,30 +42,30 @@ Lines that stay and that go have to be in the file exactly so, and in one place 
 pub(super) struct PatchArguments {
     /// A unified diff, or a text from `*** Begin Patch` to `*** End Patch`.
     patch: String,
-    /// Whether only to say what would be done.
+    /// Report the changes without writing them. Default: false.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was done, or would be.
+/// The changes that were made, or with `dry_run` would be made.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct PatchResult {
     files: Vec<PatchedFile>,
-    /// Nothing was written, because nobody wanted it.
+    /// `true`: nothing was written, because `dry_run` was set.
     dry_run: bool,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct PatchedFile {
-    /// From the workspace's root.
+    /// Path relative to the workspace's root.
     path: String,
-    /// Where a renamed file was before.
+    /// Path of a renamed file before the patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     action: Action,
-    /// Lines that came.
+    /// Number of added lines.
     added: usize,
-    /// Lines that went.
+    /// Number of removed lines.
     removed: usize,
 }
 
@@ -81,70 +78,7 @@ enum Action {
     Renamed,
 }
 
-/// Why a patch cannot be applied. Lines of the patch and of files count from 1.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PatchError {
-    #[error("it has {bytes} bytes; at most {MAX_PATCH_BYTES} are taken")]
-    TooLarge { bytes: usize },
-    #[error("it has more than {most} {what}; make several patches of it")]
-    TooMany { what: &'static str, most: usize },
-    #[error("it is empty")]
-    Empty,
-    #[error("at line {line} of the patch, expected {expected}, found {found:?}")]
-    Syntax { line: usize, expected: &'static str, found: String },
-    #[error("at line {line} of the patch: {what} cannot be applied here; leave it out")]
-    Unsupported { line: usize, what: &'static str },
-    #[error(
-        "the hunk at line {line} of the patch has {found_old} old and {found_new} new lines, where its header says \
-         {old} and {new}; correct the numbers, or write `@@` alone"
-    )]
-    Counts { line: usize, old: usize, new: usize, found_old: usize, found_new: usize },
-    #[error("the patch names {path:?} twice; put all changes of a file together")]
-    Twice { path: String },
-    #[error("{path:?} is there already, so it cannot be created; update it, or delete it in a patch before")]
-    Exists { path: String },
-    #[error("{path:?} is not UTF-8 text")]
-    NotText { path: String },
-    #[error("{path:?} does not hold exactly what the patch deletes")]
-    OtherContent { path: String },
-    #[error("{path:?} would have more than {most} bytes")]
-    ResultTooLarge { path: String, most: usize },
-    #[error("{path:?}, the hunk at line {line} of the patch: {fault}")]
-    Hunk { path: String, line: usize, fault: HunkFault },
-}
-
-/// Why a hunk does not apply.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum HunkFault {
-    #[error(
-        "its lines are not in the file{after}. The nearest place is line {at}: there, the patch expects {expected:?}, \
-         and the file has {found:?}. Read the file again and copy its lines exactly"
-    )]
-    Mismatch { after: &'static str, at: usize, expected: String, found: String },
-    #[error(
-        "none of its lines is in the file{after} as {expected:?} is written. Read the file again and \
-         copy its lines exactly"
-    )]
-    Nowhere { after: &'static str, expected: String },
-    #[error("its lines are in the file more than once, such as at lines {first} and {second}; add lines around them")]
-    Ambiguous { first: usize, second: usize },
-    #[error("the line {anchor:?} after its `@@` is not in the file{after}")]
-    NoAnchor { after: &'static str, anchor: String },
-    #[error(
-        "the line {anchor:?} after its `@@` is in the file more than once; put another `@@` line before \
-         that is there once"
-    )]
-    AmbiguousAnchor { anchor: String },
-    #[error("its lines are in the file, but not at its end, where it says they are")]
-    NotAtEnd,
-    #[error("it only adds lines and does not say where; add a line that stays")]
-    NoPlace,
-    #[error("it says that a line has no newline at its end, but that line is not the last one")]
-    NotLast,
-    #[error("finding its place takes too long; make a smaller patch of more distinct lines")]
-    TooMuchWork,
-}
-
+/// Applies a patch, one call at a time.
 pub(super) fn apply_patch(root: &Root, arguments: PatchArguments, cancel: &Cancel) -> Result<PatchResult, Failure> {
     let bytes = arguments.patch.len();
     if bytes > MAX_PATCH_BYTES {
@@ -161,7 +95,7 @@ pub(super) fn apply_patch(root: &Root, arguments: PatchArguments, cancel: &Cance
     Ok(PatchResult { files, dry_run: arguments.dry_run })
 }
 
-/// A line as an error shows it.
+/// Returns a line for an error message, cut after 200 bytes.
 fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(200);
     if end == text.len() { text.to_owned() } else { format!("{}…", &text[..end]) }

@@ -1,46 +1,20 @@
-//! Paths as the code writes them, and the globs that are asked about them.
+//! Paths as code writes them, and globs that match them.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::failure::Failure;
+use super::failure::{Failure, MAX_DEPTH, MAX_NAME_BYTES, MAX_PATH_BYTES, PathFault};
 
-/// The longest path, in bytes.
-const MAX_PATH_BYTES: usize = 4096;
-/// The longest name in a path, in bytes.
-const MAX_NAME_BYTES: usize = 255;
-/// How deep a path may go, in names.
-pub(super) const MAX_DEPTH: usize = 64;
-/// The longest glob, in bytes.
+/// Maximum length of a glob, in bytes.
 const MAX_GLOB_BYTES: usize = 1000;
-/// The most globs of one kind.
+/// Maximum number of globs in one set.
 const MAX_GLOBS: usize = 1000;
 
-/// A path under the root: names with `/` between, no `.`, no `..`; empty for the root itself.
+/// Path relative to the root: names separated by `/`, without `.` and `..`; empty for the root itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RelPath(String);
 
-/// What is wrong with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PathFault {
-    #[error(
-        "it is longer than {MAX_PATH_BYTES} bytes, has a name longer than {MAX_NAME_BYTES}, or more than {MAX_DEPTH} \
-         names"
-    )]
-    TooLong,
-    #[error("it has a control character")]
-    Control,
-    #[error("it is absolute; write it from the workspace's root, such as src/main.rs")]
-    Absolute,
-    #[error("it climbs with `..`; write it from the workspace's root, such as src/main.rs")]
-    Climbs,
-    #[error("it names the root; name something in it")]
-    Root,
-    #[error("it has an invisible character, which nobody who approves it would see")]
-    Invisible,
-}
-
 impl RelPath {
-    /// Reads a path as written by the code.
+    /// Parses and normalizes a path as code writes it.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let fault = |fault| Failure::Path { path: text.chars().take(200).collect(), fault };
         if text.len() > MAX_PATH_BYTES {
@@ -62,7 +36,7 @@ impl RelPath {
         Ok(Self(names.join("/")))
     }
 
-    /// Reads the path of something that is to be written: not the root, and nothing that hides.
+    /// Parses the path of a file that is to be written: not the root, and without invisible characters.
     pub(super) fn parse_for_writing(text: &str) -> Result<Self, Failure> {
         let path = Self::parse(text)?;
         let fault = |fault| Failure::Path { path: text.to_owned(), fault };
@@ -75,16 +49,17 @@ impl RelPath {
         Ok(path)
     }
 
-    /// The path for the operating system and for people: `.` for the root.
+    /// Returns the path for the operating system and for messages: `.` for the root.
     pub(super) fn as_str(&self) -> &str {
         if self.0.is_empty() { "." } else { &self.0 }
     }
 
+    /// Returns the names of the path, the outermost first.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|name| !name.is_empty())
     }
 
-    /// The folder it is in, and its name; the root is in no folder.
+    /// Splits the path into its folder and its name; `None` for the root.
     pub(super) fn split(&self) -> Option<(Self, &str)> {
         match self.0.rsplit_once('/') {
             Some((folder, name)) => Some((Self(folder.to_owned()), name)),
@@ -93,45 +68,46 @@ impl RelPath {
         }
     }
 
-    /// The path of something in it.
+    /// Appends a name to the path.
     pub(super) fn join(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) }
     }
 
-    /// What is left of it, seen from a folder above; itself, seen from elsewhere.
+    /// Returns the path relative to `folder`, if it is within; else the whole path.
     pub(super) fn seen_from(&self, folder: &Self) -> &str {
         let rest = self.0.strip_prefix(&folder.0).unwrap_or(&self.0);
         rest.strip_prefix('/').unwrap_or(rest)
     }
 
-    /// Itself and every folder above, without the root.
+    /// Returns the paths of all folders above, and the path itself, without the root.
     pub(super) fn and_parents(&self) -> impl Iterator<Item = &str> {
         let ends = self.0.match_indices('/').map(|(at, _)| at).chain([self.0.len()]);
         ends.filter(|end| *end > 0).map(|end| &self.0[..end])
     }
 
-    /// Whether it is of Git's own folder, in any spelling that some file system takes for it.
+    /// Returns `true` if the path is `.git` or within it, in any spelling that some file system treats as that name.
     pub(super) fn is_of_git(&self) -> bool {
         self.names().any(is_git)
     }
 }
 
-/// Whether a name is that of Git's own folder, in any spelling that some file system takes for it.
+/// Returns `true` if the name is `.git`, in any spelling that some file system treats as that name.
 pub(super) fn is_git(name: &str) -> bool {
     name.chars().filter(|char| !is_invisible(*char)).collect::<String>().eq_ignore_ascii_case(".git")
 }
 
-/// Characters without a shape of their own: some file systems skip them, and they change how a path looks to a person.
+/// Returns `true` for invisible characters: some file systems ignore them, and they mislead a person who reads the
+/// path.
 fn is_invisible(char: char) -> bool {
     matches!(char, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Globs over whole paths: `*` and `?` stay within a name, `**` does not.
+/// Compiles globs that match whole paths: `*` and `?` do not match a `/`, `**` does.
 pub(super) fn whole_paths<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<GlobSet, Failure> {
     set(patterns, str::to_owned)
 }
 
-/// Globs over whole paths; one without a `/` is about a name at any depth.
+/// Compiles globs that match whole paths; those without a `/` match names at any depth.
 pub(super) fn paths_or_names<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<GlobSet, Failure> {
     set(patterns, |pattern| if pattern.contains('/') { pattern.to_owned() } else { format!("**/{pattern}") })
 }

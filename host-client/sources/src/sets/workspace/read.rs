@@ -1,4 +1,4 @@
-//! `read`: the text of files, or a part of it.
+//! `read`: returns the text of files, or a part of it.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -10,26 +10,26 @@ use super::path::RelPath;
 use super::root::Root;
 use super::tool::Cancel;
 
-/// How many bytes of text one call gives, whatever it asks.
+/// Maximum size of the text that one call returns, in bytes.
 const MAX_TEXT_BYTES: usize = 256 << 10;
-/// How many bytes of a file are passed over at most to get to a line.
+/// Maximum number of bytes that are skipped to reach a line.
 const MAX_PASSED_BYTES: u64 = 1 << 30;
-/// How many files one call reads.
+/// Maximum number of files that one call reads.
 const MAX_FILES: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {
-    /// A file, from the workspace's root. Give this or `paths`.
+    /// A file, relative to the workspace's root. Give this or `paths`.
     #[serde(default)]
     path: Option<String>,
     /// Several files, at most 100. Give this or `path`.
     #[serde(default)]
     paths: Option<Vec<String>>,
-    /// The first line to read, from 1.
+    /// The first line to read, from 1. Default: 1.
     #[serde(default)]
     start_line: Option<u64>,
-    /// How many lines at most.
+    /// Maximum number of lines. Default: all.
     #[serde(default)]
     lines: Option<u64>,
 }
@@ -38,43 +38,43 @@ pub(super) struct ReadArguments {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ReadResult {
-    /// What `path` holds.
+    /// The file of `path`.
     One(FileText),
-    /// What `paths` hold.
+    /// The files of `paths`.
     Several {
-        /// In the order of `paths`.
+        /// The files, in the order of `paths`.
         files: Vec<NamedText>,
     },
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct FileText {
-    /// With its line endings.
+    /// The text, with its line endings.
     text: String,
     /// The first line of the text, from 1.
     start_line: u64,
-    /// How many lines the text has.
+    /// Number of lines in the text.
     lines: u64,
-    /// The size of the whole file.
+    /// Size of the whole file.
     bytes: u64,
-    /// The file goes on after the text; at most 256 KiB are given at once.
+    /// `true`: the file goes on after the text. One call returns at most 256 KiB.
     truncated: bool,
-    /// The file is not UTF-8: what is not, stands as U+FFFD.
+    /// `true`: the file is not UTF-8, and invalid bytes became U+FFFD.
     lossy: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct NamedText {
     path: String,
-    /// Absent if it could not be read.
+    /// The text; absent if the file could not be read.
     #[serde(flatten)]
     text: Option<FileText>,
-    /// Why it could not be read.
+    /// The reason why the file could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// Which lines are wanted, and for how many bytes there is room.
+/// Requested lines, and the maximum size of their text in bytes.
 #[derive(Clone, Copy)]
 struct Wanted {
     start_line: u64,
@@ -82,6 +82,7 @@ struct Wanted {
     bytes: usize,
 }
 
+/// Reads one file or several.
 pub(super) fn read(root: &Root, arguments: ReadArguments, cancel: &Cancel) -> Result<ReadResult, Failure> {
     let start_line = arguments.start_line.unwrap_or(1).max(1);
     let mut wanted = Wanted { start_line, lines: arguments.lines.unwrap_or(u64::MAX), bytes: MAX_TEXT_BYTES };
@@ -105,6 +106,7 @@ pub(super) fn read(root: &Root, arguments: ReadArguments, cancel: &Cancel) -> Re
     }
 }
 
+/// Reads the requested lines of one file.
 fn read_file(root: &Root, path: &str, wanted: Wanted, cancel: &Cancel) -> Result<FileText, Failure> {
     let place = root.find(&RelPath::parse(path)?)?;
     let (file, metadata) = place.open_file()?;
@@ -136,7 +138,7 @@ fn read_file(root: &Root, path: &str, wanted: Wanted, cancel: &Cancel) -> Result
     Ok(FileText { text, start_line: wanted.start_line, lines, bytes: metadata.len(), truncated, lossy })
 }
 
-/// Passes over lines. False if that is too far, or nobody waits any more.
+/// Skips lines. Returns `false` if they have more than 1 GiB, or the call was cancelled.
 fn pass_lines(file: &mut impl BufRead, mut lines: u64, cancel: &Cancel) -> io::Result<bool> {
     let mut passed = 0_u64;
     while lines > 0 {
@@ -161,7 +163,7 @@ fn pass_lines(file: &mut impl BufRead, mut lines: u64, cancel: &Cancel) -> io::R
     Ok(true)
 }
 
-/// Takes the beginning of a character off the end, if there is only the beginning.
+/// Removes an incomplete character from the end.
 fn cut_at_char(bytes: &mut Vec<u8>) {
     if let Err(error) = std::str::from_utf8(bytes)
         && error.error_len().is_none()

@@ -1,4 +1,4 @@
-//! The root folder: which paths are a part of the workspace, and how one is opened without a link on the way.
+//! Root folder of a workspace: decides which paths belong to it, and opens them without following a link.
 
 use std::io;
 
@@ -9,72 +9,73 @@ use globset::GlobSet;
 use super::failure::Failure;
 use super::path::RelPath;
 
-/// The most entries of a folder that are looked through to see how a name is spelled on disk.
+/// Maximum number of entries that are read to check the spelling of a name on disk.
 const MAX_SPELLINGS: usize = 1_000_000;
 
-/// The folder that is worked in, and what may be done there.
+/// Root folder with its rules.
 pub(super) struct Root {
     pub(super) dir: Dir,
-    /// What is neither seen nor written.
+    /// Files and folders that can be neither read nor written.
     pub(super) excluded: GlobSet,
-    /// The files that are, with all in folders that it fits; all files where it is absent.
+    /// Files, and folders of files, that can be read and written; `None`: all of them.
     pub(super) included: Option<GlobSet>,
     pub(super) writing: Writing,
 }
 
-/// What may be written.
+/// Rules for writing.
 #[derive(Default)]
 pub(super) struct Writing {
     pub(super) writable: GlobSet,
-    /// The same, for errors.
+    /// The globs of `writable` as written, for errors.
     pub(super) globs: Vec<String>,
     pub(super) may_create: bool,
     pub(super) may_delete: bool,
-    /// Patches are applied one after the other.
+    /// Held while a patch is applied: one at a time.
     pub(super) turn: std::sync::Mutex<()>,
 }
 
-/// Something in the workspace: an open folder and a name in it. No link was followed from the root to the folder.
+/// Existing file or folder: an open folder and a name in it. No link was followed from the root to the folder.
 pub(super) struct Place {
     pub(super) folder: Dir,
-    /// `.` for the root.
+    /// Name in the folder; `.` for the root.
     pub(super) name: String,
-    /// The real path.
+    /// Path with all links resolved.
     pub(super) path: RelPath,
 }
 
-/// Where something is to be written: as a [`Place`], in folders that may still have to be made.
+/// Target of a write: as a [`Place`], in folders that may not exist yet.
 pub(super) struct Spot {
-    /// The last folder on the way that there is.
+    /// Last folder of the path that exists.
     pub(super) folder: Dir,
-    /// Folders below it that there are not.
+    /// Names of the folders below it that do not exist.
     pub(super) missing: Vec<String>,
     pub(super) name: String,
     pub(super) path: RelPath,
 }
 
 impl Root {
-    /// Refuses what is not a part of the workspace, whether or not it exists.
+    /// Refuses a path that is not part of the workspace, even if nothing exists there.
     pub(super) fn check_visible(&self, path: &RelPath) -> Result<(), Failure> {
         if self.is_visible(path) { Ok(()) } else { Err(Failure::Excluded { path: path.as_str().to_owned() }) }
     }
 
+    /// Returns `true` if the path is neither excluded nor within `.git`.
     pub(super) fn is_visible(&self, path: &RelPath) -> bool {
         !path.is_of_git() && !path.and_parents().any(|path| self.excluded.is_match(path))
     }
 
-    /// Whether a file is a part of the workspace. Folders are, so that one can get to what is in them.
+    /// Returns `true` if a file is part of the workspace. For folders, [`is_visible`](Self::is_visible) decides alone.
     pub(super) fn has_file(&self, path: &RelPath) -> bool {
         let Some(included) = &self.included else { return self.is_visible(path) };
         self.is_visible(path) && path.and_parents().any(|path| included.is_match(path))
     }
 
-    /// Refuses a file that is not a part of the workspace.
+    /// Refuses a file that is not part of the workspace.
     pub(super) fn check_file(&self, path: &RelPath) -> Result<(), Failure> {
         if self.has_file(path) { Ok(()) } else { Err(Failure::Excluded { path: path.as_str().to_owned() }) }
     }
 
-    /// Refuses what no glob lets one write.
+    /// Refuses a file that no glob of `writable` matches.
     pub(super) fn check_writable(&self, path: &RelPath) -> Result<(), Failure> {
         self.check_file(path)?;
         if self.writing.writable.is_match(path.as_str()) {
@@ -83,14 +84,14 @@ impl Root {
         Err(Failure::NotWritable { path: path.as_str().to_owned(), writable: self.writing.globs.join(", ") })
     }
 
-    /// Finds what is to be read. Links that stay in the workspace are followed first, then the real path is checked and
-    /// opened name by name, without links: one that is put there meanwhile fails.
+    /// Finds a file or folder to read. Links within the workspace are resolved first; then the real path is checked and
+    /// opened name by name without following links, so that a link that appears in between fails.
     pub(super) fn find(&self, asked: &RelPath) -> Result<Place, Failure> {
         self.check_visible(asked)?;
         let failed = |error| Failure::io(asked.as_str(), "found", error);
         let real = self.dir.canonicalize(asked.as_str()).map_err(|error| match self.check_file(asked) {
             Ok(()) => failed(error),
-            // What is not a part of the workspace is so whether or not it exists.
+            // The error must not tell if an excluded path exists.
             Err(not_a_part) => not_a_part,
         })?;
         let Some(real) = real.to_str() else { return Err(Failure::Excluded { path: asked.as_str().to_owned() }) };
@@ -112,7 +113,7 @@ impl Root {
         Ok(Place { folder: spot.folder, name, path })
     }
 
-    /// Finds where something is to be written. Nothing on the way may be a link, and names are as on disk.
+    /// Finds the target of a write. No part of the path may be a link, and existing names must be spelled as on disk.
     pub(super) fn find_spot(&self, path: &RelPath) -> Result<Spot, Failure> {
         self.check_writable(path)?;
         let spot = self.descend(path)?;
@@ -122,7 +123,7 @@ impl Root {
         Ok(spot)
     }
 
-    /// Opens the folders on the way, one name at a time.
+    /// Opens the folders of the path, one name at a time.
     fn descend(&self, path: &RelPath) -> Result<Spot, Failure> {
         let failed = |error| Failure::io(path.as_str(), "found", error);
         let (_, name) = path.split().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
@@ -146,12 +147,12 @@ impl Root {
 }
 
 impl Place {
-    /// Opens it as a file: a plain one, which reading cannot block on.
+    /// Opens a regular file, so that reading cannot block.
     pub(super) fn open_file(&self) -> Result<(File, Metadata), Failure> {
         open_file(&self.folder, &self.name, &self.path)
     }
 
-    /// Opens it as a folder.
+    /// Opens a folder.
     pub(super) fn open_folder(&self) -> Result<Dir, Failure> {
         if self.name == "." {
             return self.folder.try_clone().map_err(|error| Failure::io(".", "opened", error));
@@ -167,7 +168,8 @@ impl Place {
     }
 }
 
-/// Opens a plain file in a folder; anything else, a link too, is refused before it is opened and once more after.
+/// Opens a regular file in a folder. Other kinds, links included, are refused before the file is opened, and again
+/// after.
 pub(super) fn open_file(folder: &Dir, name: &str, path: &RelPath) -> Result<(File, Metadata), Failure> {
     let failed = |error| Failure::io(path.as_str(), "opened", error);
     let check = |metadata: &Metadata| {
@@ -177,7 +179,7 @@ pub(super) fn open_file(folder: &Dir, name: &str, path: &RelPath) -> Result<(Fil
     };
     check(&folder.symlink_metadata(name).map_err(failed)?)?;
     let mut options = OpenOptions::new();
-    // Should a pipe be put there meanwhile, opening it must not wait for a writer.
+    // A pipe that replaces the file in between must not block until it has a writer.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = folder.open_with(name, &options).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -185,11 +187,11 @@ pub(super) fn open_file(folder: &Dir, name: &str, path: &RelPath) -> Result<(Fil
     Ok((file, metadata))
 }
 
-/// What kind of thing an entry is.
+/// Kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
-    /// A plain file.
+    /// A regular file.
     File,
     /// A folder.
     Folder,
@@ -200,6 +202,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the kind with its article, for messages.
     fn article(self) -> &'static str {
         match self {
             Self::File => "a file",
@@ -210,6 +213,7 @@ impl Kind {
     }
 }
 
+/// Returns the kind of a file type.
 pub(super) fn kind_of(found: FileType) -> Kind {
     match found {
         found if found.is_file() => Kind::File,
@@ -219,6 +223,7 @@ pub(super) fn kind_of(found: FileType) -> Kind {
     }
 }
 
+/// Returns the failure of a name that cannot be opened as a folder.
 fn not_a_folder(folder: &Dir, name: &str, path: &RelPath, error: io::Error) -> Failure {
     let owned = path.as_str().to_owned();
     match folder.symlink_metadata(name).map(|metadata| kind_of(metadata.file_type())) {
@@ -230,12 +235,13 @@ fn not_a_folder(folder: &Dir, name: &str, path: &RelPath, error: io::Error) -> F
     }
 }
 
-/// Refuses a name that a file system takes for another one, by case or by how Unicode can be written: the globs were
-/// asked about this spelling, and have to be asked about the real one. A name that is not there is fine.
+/// Refuses a name that is spelled differently on disk, by case or Unicode normalization, because the globs were matched
+/// against this spelling. A name that does not exist passes.
 fn check_spelling(folder: &Dir, name: &str, path: &RelPath) -> Result<(), Failure> {
     let Ok(found) = folder.symlink_metadata(name) else { return Ok(()) };
     if name.is_ascii() {
-        // Where the other case is something else, or nothing, case matters; and so the spelling is right.
+        // If the name in the other case is another file or none, the file system is case-sensitive, and the spelling is
+        // right.
         let other: String = name.chars().map(swap_case).collect();
         let is_same = |other: Metadata| (other.dev(), other.ino()) == (found.dev(), found.ino());
         if other == name || !folder.symlink_metadata(&other).is_ok_and(is_same) {
@@ -248,6 +254,7 @@ fn check_spelling(folder: &Dir, name: &str, path: &RelPath) -> Result<(), Failur
     if is_there { Ok(()) } else { Err(Failure::Spelling { path: path.as_str().to_owned() }) }
 }
 
+/// Swaps the case of an ASCII letter.
 fn swap_case(char: char) -> char {
     if char.is_ascii_lowercase() { char.to_ascii_uppercase() } else { char.to_ascii_lowercase() }
 }

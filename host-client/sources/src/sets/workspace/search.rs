@@ -1,5 +1,4 @@
-//! `grep`: lines that a regular expression fits. Matching takes time that grows with the text alone, never
-//! exponentially.
+//! `grep`: finds lines by a regular expression, in time linear in the length of the text.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -14,24 +13,27 @@ use super::root::{Root, open_file};
 use super::tool::Cancel;
 use super::walk::{Found, Walk};
 
+/// Default number of matches in a result.
 const DEFAULT_LIMIT: usize = 200;
+/// Maximum number of matches in a result.
 const MAX_LIMIT: usize = 2000;
+/// Maximum number of lines before and after a match.
 const MAX_CONTEXT: usize = 20;
-/// The largest file that is searched, in bytes.
+/// Maximum size of a file that is searched, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// The most memory of the compiled expression, in bytes.
+/// Maximum size of the compiled expression, in bytes.
 const MAX_REGEX_BYTES: usize = 512 << 10;
-/// How deeply an expression may nest.
+/// Maximum nesting of an expression.
 const MAX_REGEX_NESTING: u32 = 50;
-/// How much of a line is searched, in bytes. What is longer was not written by people.
+/// Number of bytes of a line that are searched. People write no longer lines.
 const MAX_LINE_BYTES: usize = 16 << 10;
-/// How much of a line is shown, in bytes.
+/// Number of bytes of a line that are shown.
 const MAX_SHOWN_BYTES: usize = 500;
-/// How much text one call gives, in bytes.
+/// Maximum size of the text that one call returns, in bytes.
 const MAX_TEXT_BYTES: usize = 512 << 10;
-/// A file with a zero byte in this many first bytes is no text.
+/// Number of bytes at the start of a file that are checked for a zero byte, by which binary files are skipped.
 const PROBED_BYTES: usize = 8 << 10;
-/// How much is searched between two looks at whether somebody still waits, in bytes.
+/// Number of bytes that are searched between two checks for cancellation.
 const CHUNK_BYTES: usize = 16 << 10;
 
 #[derive(Deserialize, JsonSchema)]
@@ -39,45 +41,47 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub(super) struct GrepArguments {
     /// A regular expression in Rust's syntax (no look-around, no back-references), matched against one line at a time.
     pattern: String,
-    /// The folder or file to search, from the workspace's root; the root if absent.
+    /// The folder or file to search, relative to the workspace's root. Default: the root.
     #[serde(default)]
     path: Option<String>,
-    /// Only files that this fits, such as `*.rs` or `src/**/*.ts`, seen from `path`.
+    /// Search only files that this glob matches, such as `*.rs` or `src/**/*.ts`, relative to `path`. Default: all.
     #[serde(default)]
     glob: Option<String>,
+    /// Ignore case. Default: false.
     #[serde(default)]
     ignore_case: bool,
-    /// Whether to search what .gitignore leaves out, too.
+    /// Search files that .gitignore excludes, too. Default: false.
     #[serde(default)]
     ignored: bool,
-    /// How many lines around each match to give, at most 20.
+    /// Number of lines to return before and after each match. Default: 0; maximum: 20.
     #[serde(default)]
     context: usize,
-    /// How many matches at most: 200 if absent, 2000 at most.
+    /// Maximum number of matches. Default: 200; maximum: 2000.
     #[serde(default)]
     limit: Option<usize>,
 }
 
-/// The lines that fit.
+/// The lines that match.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct GrepResult {
-    /// By path and line.
+    /// The matches, sorted by path and line.
     matches: Vec<GrepMatch>,
     files_searched: u64,
-    /// How many files were not searched (no text, larger than 4 MiB, not readable) and folders not looked at.
+    /// Number of files that were not searched (binary, larger than 4 MiB, not readable) and of folders that could not
+    /// be read.
     skipped: u64,
-    /// There may be more matches than are shown.
+    /// `true`: there may be more matches than are listed.
     truncated: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct GrepMatch {
     path: String,
-    /// From 1.
+    /// Number of the line, from 1.
     line: u64,
-    /// Where the match starts in the line, in characters, from 1.
+    /// Column where the match starts, in characters, from 1.
     column: u64,
-    /// The line, without its ending; a long one is cut and ends in `…`.
+    /// The line without its ending; a long line is cut and ends in `…`.
     text: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
@@ -85,19 +89,20 @@ struct GrepMatch {
     after: Vec<String>,
 }
 
-/// One search.
+/// State of one search.
 struct Search<'a> {
     regex: Regex,
-    /// What fits a line fits within the lines around it, too.
+    /// `true`: an expression that matches a line alone matches it among other lines, too.
     fits_in_chunks: bool,
     context: usize,
     limit: usize,
     cancel: &'a Cancel,
-    /// How much text there is still room for.
+    /// Number of bytes that the result may still take.
     room: usize,
     result: GrepResult,
 }
 
+/// Searches files line by line.
 pub(super) fn grep(root: &Root, arguments: GrepArguments, cancel: &Cancel) -> Result<GrepResult, Failure> {
     let globs = arguments.glob.as_ref().map(|glob| paths_or_names([glob])).transpose()?;
     let start = root.find(&RelPath::parse(arguments.path.as_deref().unwrap_or("."))?)?;
@@ -121,6 +126,7 @@ pub(super) fn grep(root: &Root, arguments: GrepArguments, cancel: &Cancel) -> Re
     Ok(result)
 }
 
+/// Compiles the expression with bounds.
 fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, Failure> {
     RegexBuilder::new(pattern)
         .case_insensitive(ignore_case)
@@ -132,20 +138,21 @@ fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, Failure> {
         .map_err(|error| Failure::Regex(error.to_string()))
 }
 
-/// Whether a line that fits does so among other lines as well: not with `\A` and `\z`, nor where flags are turned off,
-/// such as that `^` is the beginning of a line.
+/// Returns `true` if an expression that matches a line alone matches it among other lines, too. `\A`, `\z` and flags
+/// that are turned off, such as that `^` is the beginning of a line, prevent that.
 fn fits_in_chunks(pattern: &str) -> bool {
     let is_flag = |char: &char| char.is_ascii_alphabetic() || *char == '-';
     let turns_off = |group: &str| group.chars().take_while(is_flag).any(|flag| flag == '-');
     !pattern.contains(r"\A") && !pattern.contains(r"\z") && !pattern.split("(?").skip(1).any(turns_off)
 }
 
-/// The path as the glob sees it: from the start, or, of the start itself, its name.
+/// Returns the path that the glob is matched against: relative to the start, or the name of the start itself.
 fn name_or_path<'a>(found: &'a Found<'_>, start: &RelPath) -> &'a str {
     if found.path == *start { found.name } else { found.path.seen_from(start) }
 }
 
 impl Search<'_> {
+    /// Searches one file. Returns `Break` at the limit of the result.
     fn file(&mut self, found: &Found<'_>) -> Result<ControlFlow<()>, Failure> {
         let Some(text) = read_text(found) else {
             self.result.skipped += 1;
@@ -187,7 +194,7 @@ impl Search<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether a line may fit: most files are done with by this, which is far faster than looking at each line.
+    /// Returns `false` if no line can match. This decides most files, and is far faster than a search of each line.
     fn fits_anywhere(&self, text: &[u8]) -> Result<bool, Failure> {
         let mut rest = text;
         while !rest.is_empty() {
@@ -206,7 +213,7 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// How many lines to look at before asking again whether somebody waits; at least one.
+    /// Returns the number of lines to search before the next check for cancellation; at least one.
     fn chunk(&self, lines: &[&[u8]]) -> usize {
         let mut bytes = 0;
         let fits = |line: &&&[u8]| {
@@ -217,7 +224,7 @@ impl Search<'_> {
     }
 }
 
-/// A file's text; nothing if it is none, too large, or cannot be read.
+/// Reads a file. Returns `None` if it is binary, too large or not readable.
 fn read_text(found: &Found<'_>) -> Option<Vec<u8>> {
     let (file, metadata) = open_file(found.folder, found.name, &found.path).ok()?;
     if metadata.len() > MAX_FILE_BYTES {
@@ -229,17 +236,19 @@ fn read_text(found: &Found<'_>) -> Option<Vec<u8>> {
     (is_text && read as u64 <= MAX_FILE_BYTES).then_some(text)
 }
 
-/// The lines of a text without their endings.
+/// Splits a text into lines without their endings.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = text.strip_suffix(b"\n").map_or_else(|| (!text.is_empty()).then_some(text), Some);
     let lines = text.into_iter().flat_map(|text| text.split(|byte| *byte == b'\n'));
     lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
+/// Returns the part of a line that is searched.
 fn searched(line: &[u8]) -> &[u8] {
     &line[..line.len().min(MAX_LINE_BYTES)]
 }
 
+/// Returns a line for the result.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(searched(line));
     let end = text.floor_char_boundary(MAX_SHOWN_BYTES);

@@ -66,7 +66,7 @@ impl Workspace {
     pub(super) async fn error(&self, tool: &str, arguments: Value) -> String {
         let error = self.call(tool, arguments).await.unwrap_err();
         let (code, message) = error.into_parts();
-        format!("{}: {message}", relay_proto::Code::from(code).as_str())
+        format!("{}: {message}", host_client_core::Code::from(code).as_str())
     }
 
     pub(super) async fn patch(&self, patch: &str) -> Result<Value, ToolError> {

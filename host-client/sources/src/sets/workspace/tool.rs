@@ -1,4 +1,4 @@
-//! One tool of the workspace: typed arguments in, blocking work on a thread of its own, a typed result out.
+//! Tool of the workspace: typed arguments and result, with blocking work on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,29 +13,31 @@ use super::root::Root;
 use host_client_core::tool::{CallContext, CallFuture, Tool, ToolSpec};
 use host_client_core::tool::{Effect, Mode};
 
-/// How many calls of one tool run at once: each holds a thread.
+/// Maximum number of concurrent calls of one tool. Each call holds a thread.
 const CONCURRENCY: usize = 8;
 
-/// What a tool does with the root.
+/// Function that does the work of a tool.
 type Run<A, R> = fn(&Root, A, &Cancel) -> Result<R, Failure>;
 
-/// A function over the root, as a tool.
+/// Tool made of a function over the root.
 pub(super) struct WorkspaceTool<A, R> {
     spec: ToolSpec,
     root: Arc<Root>,
     run: Run<A, R>,
 }
 
-/// Whether somebody still waits for the work.
+/// Flag that is set when a call is cancelled. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cancel(Arc<AtomicBool>);
 
-/// Cancels the work when the call's future is dropped.
+/// Guard that sets the flag when the future of the call is dropped.
 pub(super) struct CancelGuard(pub(super) Cancel);
 
 impl Cancel {
+    /// Checks that the call was not cancelled.
+    ///
     /// # Errors
-    /// Nobody waits any more.
+    /// [`Failure::Cancelled`].
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.0.load(Ordering::Relaxed) { Err(Failure::Cancelled) } else { Ok(()) }
     }
@@ -52,6 +54,7 @@ where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     R: Serialize + JsonSchema + 'static,
 {
+    /// Makes a tool with schemas of its types. A tool that writes runs one call at a time.
     pub(super) fn new(name: String, description: &str, effect: Effect, root: &Arc<Root>, run: Run<A, R>) -> Arc<Self> {
         let mut spec = ToolSpec::new(name, description, schemars::schema_for!(A).to_value())
             .output_schema(schemars::schema_for!(R).to_value())

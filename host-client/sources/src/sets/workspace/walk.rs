@@ -1,4 +1,5 @@
-//! Walks folders in the order of their paths, by open folders and never through a link, as `.gitignore` files say.
+//! Walks folders in the order of their paths. It opens each folder from the one above, follows no links, and respects
+//! `.gitignore` files.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -7,38 +8,39 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::failure::Failure;
-use super::path::{MAX_DEPTH, RelPath};
+use super::failure::{Failure, MAX_DEPTH};
+use super::path::RelPath;
 use super::root::{Kind, Place, Root, kind_of, open_file};
 use super::tool::Cancel;
 
-/// How many entries one walk looks at.
+/// Maximum number of entries that one walk reads.
 const MAX_VISITED: usize = 200_000;
-/// The largest `.gitignore` that is honoured, in bytes.
+/// Maximum size of a `.gitignore` that is respected, in bytes.
 const MAX_GITIGNORE_BYTES: u64 = 64 << 10;
 
-/// One walk, and how it went.
+/// State of one walk.
 pub(super) struct Walk<'a> {
     root: &'a Root,
     cancel: &'a Cancel,
     with_ignored: bool,
-    /// The rules on the way down, each with the folder it is about.
+    /// The rules of the folders above, each with its folder.
     rules: Vec<(RelPath, Gitignore)>,
     left: usize,
-    /// What could not be looked at: no permission, too deep, a name that is not UTF-8 or has control characters.
+    /// Number of entries that could not be read: no permission, too deep, or a name that is not UTF-8 or has control
+    /// characters.
     pub(super) skipped: u64,
-    /// There was more than one walk looks at.
+    /// `true`: the walk ended at its maximum of entries.
     pub(super) cut: bool,
 }
 
-/// A plain file.
+/// Regular file that a walk found.
 pub(super) struct Found<'a> {
     pub(super) folder: &'a Dir,
     pub(super) name: &'a str,
     pub(super) path: RelPath,
 }
 
-/// What a walk calls for what it finds; `Break` ends it.
+/// Function that a walk calls for each file. `Break` ends the walk.
 type Visit<'v> = &'v mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, Failure>;
 
 impl<'a> Walk<'a> {
@@ -46,7 +48,7 @@ impl<'a> Walk<'a> {
         Self { root, cancel, with_ignored, rules: Vec::new(), left: MAX_VISITED, skipped: 0, cut: false }
     }
 
-    /// Visits every plain file below a place, in the order of their paths; or the place itself, if it is a file.
+    /// Visits every regular file below a folder, in the order of their paths; or the start itself if it is a file.
     pub(super) fn files(&mut self, start: &Place, visit: Visit<'_>) -> Result<(), Failure> {
         if start.is_file()? {
             let found = Found { folder: &start.folder, name: &start.name, path: start.path.clone() };
@@ -57,7 +59,7 @@ impl<'a> Walk<'a> {
         self.folder(&folder, &start.path, 0, visit).map(drop)
     }
 
-    /// The entries of one folder, in the order of their paths.
+    /// Returns the entries of one folder, in the order of their paths.
     pub(super) fn entries(&mut self, start: &Place) -> Result<Vec<(String, Kind)>, Failure> {
         let folder = start.open_folder()?;
         self.rules_above(&start.path)?;
@@ -94,13 +96,13 @@ impl<'a> Walk<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Counts an entry that cannot be read, and continues.
     fn skip(&mut self) -> ControlFlow<()> {
         self.skipped += 1;
         ControlFlow::Continue(())
     }
 
-    /// What a folder holds that may be seen and is not ignored, sorted so that going down gives the order of whole
-    /// paths.
+    /// Returns the visible entries of a folder that are not ignored, sorted so that a walk visits whole paths in order.
     fn list(&mut self, folder: &Dir, path: &RelPath) -> Result<Vec<(String, Kind)>, Failure> {
         let Ok(entries) = folder.entries() else {
             self.skipped += 1;
@@ -139,7 +141,8 @@ impl<'a> Walk<'a> {
         Ok(listed)
     }
 
-    /// The last rule that fits decides, those of the nearest folder first.
+    /// Returns `true` if the rules ignore the path. The last rule that matches decides, beginning with the nearest
+    /// folder.
     fn is_ignored(&self, path: &RelPath, kind: Kind) -> bool {
         let is_folder = kind == Kind::Folder;
         let mut decisions =
@@ -147,7 +150,7 @@ impl<'a> Walk<'a> {
         decisions.find(|decision| !decision.is_none()).is_some_and(|decision| decision.is_ignore())
     }
 
-    /// Reads the rules of the folders above one.
+    /// Reads the rules of the folders above `path`.
     fn rules_above(&mut self, path: &RelPath) -> Result<(), Failure> {
         let mut above = RelPath::parse(".")?;
         let mut folder = self.root.dir.try_clone().map_err(|error| Failure::io(".", "opened", error))?;
@@ -159,7 +162,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds a folder's own rules, if it has any. Lines that are no rules are passed over, as Git does.
+    /// Adds the rules of a folder's `.gitignore`, if there is one. Invalid lines are skipped, as Git does.
     fn read_rules(&mut self, folder: &Dir, path: &RelPath) {
         let file = path.join(".gitignore");
         if self.with_ignored || !folder.symlink_metadata(".gitignore").is_ok_and(|found| found.is_file()) {
@@ -172,7 +175,7 @@ impl<'a> Walk<'a> {
         });
         let mut builder = GitignoreBuilder::new("");
         for line in String::from_utf8_lossy(&text.unwrap_or_default()).lines() {
-            // A line that is no glob ignores nothing.
+            // An invalid line ignores nothing.
             let _ = builder.add_line(None, line);
         }
         match builder.build() {

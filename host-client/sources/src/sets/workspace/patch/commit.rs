@@ -1,11 +1,10 @@
-//! Writes what was planned: all of it or nothing.
+//! Writes a planned patch: all of it or nothing.
 //!
-//! New contents are first written beside their places under names of their own (`.….patch-tmp`). Then each is put in
-//! its place by a rename that takes the old file out in the same moment; what was taken out is looked at, and is put
-//! back if it is not the file that the patch was worked out for. If anything fails, all that was done is undone, newest
-//! first. Should the machine stop in between, some files are new and others old, each of them whole, and `.….patch-tmp`
-//! files are left that hold the others. A file's mode is kept, and its owner where this process may; other attributes,
-//! and hard links to it, are not.
+//! New contents are first written to temporary files beside their targets (`.….patch-tmp`). Then each is exchanged with
+//! its target by one rename; the file that comes out is checked, and is put back if it is not the one that the patch
+//! was planned for. If anything fails, all steps are undone, newest first. If the machine stops in between, some files
+//! are new and others old, each complete, and `.….patch-tmp` files hold the other versions. A file's mode is kept, and
+//! its owner where this process is allowed to; other attributes, and hard links to the file, are not.
 
 use std::io::{self, Write};
 
@@ -20,25 +19,25 @@ use crate::sets::workspace::path::RelPath;
 use crate::sets::workspace::root::Spot;
 use crate::sets::workspace::tool::Cancel;
 
-/// What was done so far, and how it is undone.
+/// Steps that were done so far, and how to undo them.
 #[derive(Default)]
 struct Transaction {
     undo: Vec<(Undo, RelPath)>,
 }
 
-/// One thing done, in one folder.
+/// Undo record of one step in one folder.
 enum Undo {
-    /// A folder was made.
+    /// A folder was created.
     Made { folder: Dir, name: String },
-    /// A file was written beside its place, or put into it: this one, so that no other is removed.
+    /// A temporary or new file was written. `identity` prevents the removal of another file.
     Written { folder: Dir, name: String, identity: Identity },
-    /// A file was moved out of its place.
+    /// A file was renamed to `aside`.
     Taken { folder: Dir, name: String, aside: String },
-    /// Two files changed places; this one came.
+    /// Two files were exchanged. `identity`: the one that is now at `name`.
     Exchanged { folder: Dir, name: String, aside: String, identity: Identity },
 }
 
-/// New content that waits beside its place.
+/// New content in a temporary file beside its target.
 struct Staged {
     folder: Dir,
     temporary: String,
@@ -47,7 +46,7 @@ struct Staged {
     identity: Identity,
 }
 
-/// Carries out the steps. Cancelled only before the first file is in its place.
+/// Carries out the steps. It can be cancelled until the first target is changed.
 pub(super) fn commit(steps: Vec<Step>, cancel: &Cancel) -> Result<(), Failure> {
     let mut transaction = Transaction::default();
     match transaction.run(steps, cancel) {
@@ -84,7 +83,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Writes new content beside its place.
+    /// Writes new content to a temporary file beside its target.
     fn stage(&mut self, new: New, old: Option<&Old>) -> Result<Staged, Failure> {
         let New { spot, text, like } = new;
         let Some(spot) = spot.as_ref().or(old.map(|old| &old.spot)) else { return Err(Failure::Cancelled) };
@@ -109,6 +108,7 @@ impl Transaction {
         Ok(Staged { folder, temporary, name: spot.name.clone(), path, identity })
     }
 
+    /// Creates the missing folders of a target.
     fn make_folders(&mut self, spot: &Spot) -> Result<Dir, Failure> {
         let failed = |error| Failure::io(spot.path.as_str(), "created", error);
         let mut folder = spot.folder.try_clone().map_err(failed)?;
@@ -118,7 +118,7 @@ impl Transaction {
                     let undo = Undo::Made { folder: folder.try_clone().map_err(failed)?, name: name.clone() };
                     self.undo.push((undo, spot.path.clone()));
                 }
-                // Made for another file of the same patch.
+                // Created for another file of the same patch.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -127,7 +127,7 @@ impl Transaction {
         Ok(folder)
     }
 
-    /// Puts new content where nothing is.
+    /// Moves new content to a path where no file exists.
     fn put(&mut self, staged: &Staged) -> Result<(), Failure> {
         let failed = |error| Failure::io(staged.path.as_str(), "created", error);
         let folder = staged.folder.try_clone().map_err(failed)?;
@@ -142,7 +142,7 @@ impl Transaction {
         }
     }
 
-    /// Moves a file out of its place, and makes sure that it was the right one.
+    /// Moves a file aside, and checks that it is the planned one.
     fn take(&mut self, old: &Old) -> Result<(), Failure> {
         let Spot { folder, name, path, .. } = &old.spot;
         let failed = |error| Failure::io(path.as_str(), "deleted", error);
@@ -154,7 +154,7 @@ impl Transaction {
         check_taken(folder, &aside, old)
     }
 
-    /// Puts new content in the place of a file, in one moment where the file system can.
+    /// Exchanges a file with its new content, atomically if the file system can.
     fn replace(&mut self, old: &Old, staged: &Staged) -> Result<(), Failure> {
         let Staged { folder, temporary, name, path, identity } = staged;
         let failed = |error| Failure::io(path.as_str(), "written", error);
@@ -174,7 +174,7 @@ impl Transaction {
         }
     }
 
-    /// Removes what was set aside. What cannot be removed is only left over.
+    /// Removes the old contents. A failure is logged only, because the patch is applied.
     fn finish(self) {
         for (undo, path) in self.undo {
             if let Undo::Taken { folder, aside, .. } | Undo::Exchanged { folder, aside, .. } = undo
@@ -185,7 +185,7 @@ impl Transaction {
         }
     }
 
-    /// Undoes everything, newest first.
+    /// Undoes all steps, newest first. Returns `cause`, or [`Failure::HalfApplied`] if a step cannot be undone.
     fn roll_back(self, cause: Failure) -> Failure {
         let mut left = Vec::new();
         for (undo, path) in self.undo.into_iter().rev() {
@@ -200,14 +200,14 @@ impl Transaction {
 impl Undo {
     fn undo(self) -> io::Result<()> {
         match self {
-            // Somebody else may have put something there.
+            // The folder stays if another process has put something into it.
             Self::Made { folder, name } => match folder.remove_dir(&name) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                 done => done,
             },
             Self::Written { folder, name, identity } => match folder.symlink_metadata(&name) {
                 Ok(found) if identity.is_same_file(Identity::of(&found)) => folder.remove_file(&name),
-                // It was moved on, and is removed from there.
+                // A later step moved the file, and its own undo removes it.
                 _ => Ok(()),
             },
             Self::Taken { folder, name, aside } => move_new(&folder, &aside, &name),
@@ -221,47 +221,48 @@ impl Undo {
     }
 }
 
-/// Whether what was taken out is the file that the patch was worked out for.
+/// Checks that the file that was moved aside is the one that the patch was planned for.
 fn check_taken(folder: &Dir, aside: &str, old: &Old) -> Result<(), Failure> {
     let taken =
         folder.symlink_metadata(aside).map_err(|error| Failure::io(old.spot.path.as_str(), "looked at", error))?;
     if Identity::of(&taken) == old.identity { Ok(()) } else { Err(changed(&old.spot.path)) }
 }
 
+/// Makes the failure of a file that changed after it was planned.
 fn changed(path: &RelPath) -> Failure {
     Failure::Changed { path: path.as_str().to_owned() }
 }
 
-/// Renames within a folder, never over something. Both are single names, so the folder is not left.
+/// Renames a file within a folder, never over an existing one.
 fn move_new(folder: &Dir, from: &str, to: &str) -> io::Result<()> {
     match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {
             folder.hard_link(from, folder, to)?;
-            // Both or one: where the old name cannot go, the new one does not stay.
+            // If the old name cannot be removed, the new one is, so that there is one file.
             folder.remove_file(from).inspect_err(|_| drop(folder.remove_file(to)))
         }
         done => Ok(done?),
     }
 }
 
-/// Some file systems know no other rename than the plain one.
+/// Returns `true` if the file system does not support the flags of a rename.
 fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// Gives a file the mode and, where that is allowed, the owner of the one before. It never becomes one that runs as its
-/// owner.
+/// Copies the mode and, if allowed, the owner of the old file. Setuid and setgid are dropped.
 fn keep_mode(file: &File, before: &cap_std::fs::Metadata) -> io::Result<()> {
     use cap_std::fs::MetadataExt;
     let now = file.metadata()?;
     if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
         let (uid, gid) = (rustix::fs::Uid::from_raw(before.uid()), rustix::fs::Gid::from_raw(before.gid()));
-        // Only root may; others get a file of their own, as with any editor.
+        // Only root may change the owner; else the file belongs to this user, as after any editor.
         let _ = rustix::fs::fchown(file, Some(uid), Some(gid));
     }
     file.set_permissions(Permissions::from_mode(before.mode() & 0o777))
 }
 
+/// Returns a random name for a temporary file.
 fn random_name() -> io::Result<String> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! The two formats of patches, read strictly: what is not understood is an error, never passed over.
+//! Parses both formats of patches strictly: every line that is not understood is an error.
 
 use super::text::{End, Hunk, Line, Mark};
 use super::{PatchError, cut};
@@ -6,10 +6,12 @@ use super::{PatchError, cut};
 mod envelope;
 mod unified;
 
+/// Maximum number of files in a patch.
 const MAX_FILES: usize = 500;
+/// Maximum number of hunks in a patch.
 const MAX_HUNKS: usize = 10_000;
 
-/// What a patch does to one file.
+/// Change of one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
     Create {
@@ -18,7 +20,7 @@ pub(super) enum Change<'a> {
         added: usize,
         is_executable: bool,
     },
-    /// `text` is what has to be deleted, if the patch says it.
+    /// `text`: the content that the file must have; `None` if the patch does not give it.
     Delete {
         path: &'a str,
         text: Option<String>,
@@ -31,7 +33,7 @@ pub(super) enum Change<'a> {
 }
 
 impl Change<'_> {
-    /// The paths that it touches.
+    /// Returns the paths of the files that the change reads or writes.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let (path, new_path) = match self {
             Self::Create { path, .. } | Self::Delete { path, .. } => (*path, None),
@@ -41,7 +43,7 @@ impl Change<'_> {
     }
 }
 
-/// Reads a patch in either format.
+/// Parses a patch in either format.
 pub(super) fn parse(patch: &str) -> Result<Vec<Change<'_>>, PatchError> {
     let mut reader = Reader::new(patch);
     reader.skip_blank();
@@ -53,14 +55,14 @@ pub(super) fn parse(patch: &str) -> Result<Vec<Change<'_>>, PatchError> {
     if changes.is_empty() { Err(PatchError::Empty) } else { Ok(changes) }
 }
 
-/// The lines of a patch, one after the other.
+/// Reader of the lines of a patch.
 struct Reader<'a> {
     lines: Vec<&'a str>,
     at: usize,
     hunks: usize,
-    /// An envelope names its files in lines of its own, and has no `--- ` and `+++ `.
+    /// `true`: the format of `*** Begin Patch`, in which `--- ` and `+++ ` are not headers.
     is_envelope: bool,
-    /// Whether the hunk's old and new lines came to a last one, which has no newline.
+    /// Set after the last old line and the last new line of a hunk, which has no newline at its end.
     ended: (bool, bool),
 }
 
@@ -68,7 +70,7 @@ impl<'a> Reader<'a> {
     fn new(patch: &'a str) -> Self {
         let text = patch.strip_suffix('\n').unwrap_or(patch);
         let mut lines: Vec<_> = text.split('\n').collect();
-        // A patch whose own headers end in CRLF was converted as a whole, and what it meant has LF.
+        // A patch whose headers end in CRLF was converted as a whole: its lines were meant to end in LF.
         if lines.iter().find(|line| !line.trim().is_empty()).is_some_and(|line| line.ends_with('\r')) {
             lines.iter_mut().for_each(|line| *line = line.strip_suffix('\r').unwrap_or(line));
         }
@@ -85,7 +87,7 @@ impl<'a> Reader<'a> {
         Some(line)
     }
 
-    /// The rest of the next line, if it begins so.
+    /// Consumes the next line if it begins with `prefix`, and returns the rest of it.
     fn take_after(&mut self, prefix: &str) -> Option<&'a str> {
         let rest = self.peek()?.strip_prefix(prefix)?;
         self.at += 1;
@@ -98,17 +100,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the next line is, from 1.
+    /// Returns the number of the next line, from 1.
     fn line(&self) -> usize {
         self.at + 1
     }
 
+    /// Returns a syntax error at the next line.
     fn expected<T>(&self, expected: &'static str) -> Result<T, PatchError> {
         let found = self.peek().map_or_else(|| "the end of the patch".to_owned(), cut);
         Err(PatchError::Syntax { line: self.line(), expected, found })
     }
 
-    /// Whether a `--- ` line starts a file, rather than takes the line `-- …` away.
+    /// Returns `true` if the next line is the `--- ` header of a file, and not the removal of a line `-- …`.
     fn is_at_file(&self) -> bool {
         let next = self.lines.get(self.at + 1);
         !self.is_envelope
@@ -116,12 +119,13 @@ impl<'a> Reader<'a> {
             && next.is_some_and(|line| line.starts_with("+++ "))
     }
 
+    /// Returns `true` if the next line may belong to a hunk.
     fn is_at_body(&self) -> bool {
         let is_marked = self.peek().is_some_and(|line| matches!(line.bytes().next(), None | Some(b' ' | b'+' | b'-')));
         is_marked && !self.is_at_file()
     }
 
-    /// The hunks of a file. The first one's `@@` may be missing in an envelope.
+    /// Reads the hunks of a file. Without `needs_header`, the `@@` of the first one may be missing.
     fn hunks(&mut self, needs_header: bool) -> Result<Vec<Hunk<'a>>, PatchError> {
         let mut hunks = Vec::new();
         loop {
@@ -137,6 +141,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads one hunk with its `@@` lines.
     fn hunk(&mut self) -> Result<Hunk<'a>, PatchError> {
         let mut hunk = Hunk { line: self.line(), ..Hunk::default() };
         self.ended = (false, false);
@@ -152,7 +157,7 @@ impl<'a> Reader<'a> {
             {
                 let Some(ranges) = ranges(header) else { return self.expected("`@@ -1,2 +3,4 @@`, or `@@` alone") };
                 let ((at, old), new) = ranges;
-                // Of an empty range, the line before is named.
+                // The header of an empty range names the line before it.
                 hunk.at = Some(if old == 0 { at } else { at.saturating_sub(1) });
                 counts = Some((old, new));
             } else {
@@ -172,7 +177,7 @@ impl<'a> Reader<'a> {
         Ok(hunk)
     }
 
-    /// As many lines as the header says.
+    /// Reads as many lines as the header states.
     fn counted(&mut self, hunk: &mut Hunk<'a>, old: usize, new: usize) -> Result<(), PatchError> {
         let (mut found_old, mut found_new) = (0, 0);
         while (found_old < old || found_new < new) && self.is_at_body_of(old - found_old.min(old)) {
@@ -180,7 +185,7 @@ impl<'a> Reader<'a> {
             found_old += usize::from(mark != Mark::Comes);
             found_new += usize::from(mark != Mark::Goes);
         }
-        // What else looks like a part of it is counted for the error.
+        // Further lines of the hunk are counted for the error.
         while self.is_at_body() && !self.peek().is_some_and(str::is_empty) {
             let mark = self.body_line(hunk)?;
             found_old += usize::from(mark != Mark::Comes);
@@ -192,17 +197,17 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Within a counted hunk, a `--- ` line is taken away where old lines are still due.
+    /// Returns `true` if the next line belongs to a counted hunk: a `--- ` line does while old lines are due.
     fn is_at_body_of(&self, old_due: usize) -> bool {
         self.is_at_body() || (old_due > 0 && self.is_at_file())
     }
 
-    /// Lines up to the next header.
+    /// Reads the lines up to the next header.
     fn uncounted(&mut self, hunk: &mut Hunk<'a>) -> Result<(), PatchError> {
         while self.is_at_body() {
             self.body_line(hunk)?;
         }
-        // Empty lines before the next header are there for looks; an empty line of the file is written as a space.
+        // Empty lines before the next header are layout of the patch; an empty line of the file is written as a space.
         while hunk.lines.last().is_some_and(|(_, line)| line.text.is_empty())
             && self.lines.get(self.at - 1).is_some_and(|line| line.is_empty())
         {
@@ -215,7 +220,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// One line of a hunk, with what is said of its newline.
+    /// Reads one line of a hunk, and the `\ No newline` line after it.
     fn body_line(&mut self, hunk: &mut Hunk<'a>) -> Result<Mark, PatchError> {
         let (mark, text) = match self.next().map(|line| (line.bytes().next(), line)) {
             Some((Some(b'+'), line)) => (Mark::Comes, &line[1..]),
@@ -240,7 +245,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Start and count of the old lines, count of the new ones.
+/// Parses the ranges of a header: start and count of the old lines, count of the new ones.
 fn ranges(header: &str) -> Option<((usize, usize), usize)> {
     let (ranges, _) = header.trim_start().split_once("@@")?;
     let (old, new) = ranges.trim().split_once(' ')?;
@@ -253,6 +258,7 @@ fn ranges(header: &str) -> Option<((usize, usize), usize)> {
     Some((range(old.strip_prefix('-')?)?, new_count))
 }
 
+/// Checks the number of files.
 fn check_files(changes: &[Change<'_>]) -> Result<(), PatchError> {
     if changes.len() > MAX_FILES {
         return Err(PatchError::TooMany { what: "files", most: MAX_FILES });

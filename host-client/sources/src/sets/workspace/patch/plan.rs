@@ -1,4 +1,4 @@
-//! What a patch comes to: every new content worked out, every path checked, nothing written yet.
+//! Plans a patch: computes every new content and checks every path, without writing.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -15,41 +15,43 @@ use crate::sets::workspace::path::RelPath;
 use crate::sets::workspace::root::{Root, Spot, open_file};
 use crate::sets::workspace::tool::Cancel;
 
-/// The largest file that is patched, before or after, in bytes.
+/// Maximum size of a patched file, before and after, in bytes.
 const MAX_FILE_BYTES: usize = 4 << 20;
-/// How many bytes one patch may write.
+/// Maximum number of bytes that one patch writes.
 const MAX_WRITTEN_BYTES: usize = 64 << 20;
 
-/// What is done to one file.
+/// Planned change of one file.
 pub(super) struct Step {
     pub(super) report: PatchedFile,
-    /// What there has to be before, and goes.
+    /// The file before the patch; `None` if it is created.
     pub(super) old: Option<Old>,
-    /// What comes. In the same place as `old`, unless the file is renamed.
+    /// The new content; `None` if the file is deleted.
     pub(super) new: Option<New>,
 }
 
+/// File before the patch.
 pub(super) struct Old {
     pub(super) spot: Spot,
     pub(super) identity: Identity,
 }
 
+/// New content of a file.
 pub(super) struct New {
-    /// Absent if it takes the old one's place.
+    /// Target of a new or renamed file; `None`: the old file is replaced.
     pub(super) spot: Option<Spot>,
     pub(super) text: String,
     pub(super) like: Like,
 }
 
-/// Whose mode and owner a written file gets.
+/// Source of the mode and owner of a written file.
 pub(super) enum Like {
-    /// Those of the file that it was.
+    /// Those of the old file.
     Before(Metadata),
-    /// Those of a new file.
+    /// Those of any new file.
     Fresh { is_executable: bool },
 }
 
-/// By what a file is known again: which one it is, and that it was not written to.
+/// Identity of a file's content: which file it is, its size and its time of modification.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     device: u64,
@@ -64,13 +66,13 @@ impl Identity {
         Self { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len(), modified }
     }
 
-    /// Whether it is the same file, written to or not.
+    /// Returns `true` if both are the same file, even if it was written to.
     pub(super) fn is_same_file(self, other: Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// Works out a whole patch.
+/// Plans a whole patch.
 pub(super) fn plan(root: &Root, changes: &[Change<'_>], cancel: &Cancel) -> Result<Vec<Step>, Failure> {
     let mut named = HashSet::new();
     for path in changes.iter().flat_map(Change::paths) {
@@ -144,7 +146,7 @@ fn report(path: &RelPath, action: Action, added: usize, removed: usize) -> Patch
     PatchedFile { path: path.as_str().to_owned(), from: None, action, added, removed }
 }
 
-/// A place where there is nothing yet, and where something may be.
+/// Finds the target of a file that does not exist yet and may be created.
 fn vacant(root: &Root, path: &str) -> Result<Spot, Failure> {
     let path = RelPath::parse_for_writing(path)?;
     if !root.writing.may_create {
@@ -157,7 +159,7 @@ fn vacant(root: &Root, path: &str) -> Result<Spot, Failure> {
     Ok(spot)
 }
 
-/// A file that is to be changed, and its text.
+/// Reads a file that is to be changed.
 fn read(root: &Root, path: &str) -> Result<(Spot, Metadata, String), Failure> {
     let path = RelPath::parse_for_writing(path)?;
     let spot = root.find_spot(&path)?;
@@ -179,6 +181,7 @@ fn read(root: &Root, path: &str) -> Result<(Spot, Metadata, String), Failure> {
     Ok((spot, metadata, text))
 }
 
+/// Applies hunks to a text.
 fn changed(path: &RelPath, hunks: &[Hunk<'_>], text: &str, work: &mut Work) -> Result<Changed, Failure> {
     text::apply(hunks, text, work)
         .map_err(|(line, fault)| Failure::Patch(PatchError::Hunk { path: path.as_str().to_owned(), line, fault }))

@@ -1,11 +1,11 @@
-//! Hunks on the text of a file: where each belongs, and what comes of it.
+//! Applies hunks to the text of a file: finds the position of each, and makes the new text.
 
 use super::{HunkFault, cut};
 
-/// How many lines may be compared for one patch.
-const MAX_WORK: usize = 20_000_000;
+/// Maximum number of line comparisons for one patch.
+const MAX_COMPARED_LINES: usize = 20_000_000;
 
-/// A line and how it ends.
+/// Line and its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub(super) text: &'a str,
@@ -14,13 +14,13 @@ pub(super) struct Line<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// Without a newline: the last line of a file may be so.
+    /// No newline, as the last line of a file may have it.
     None,
     Lf,
     CrLf,
 }
 
-/// What a line of a hunk is.
+/// Kind of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Stays,
@@ -28,24 +28,24 @@ pub(super) enum Mark {
     Comes,
 }
 
-/// Lines that change together.
+/// Group of lines that change together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Hunk<'a> {
-    /// Where it starts in the patch, from 1.
+    /// Line of the patch where it starts, from 1.
     pub(super) line: usize,
-    /// Where it starts in the old file, from 0, as its header says.
+    /// Line of the old file where it starts according to its header, from 0; `None` without line numbers.
     pub(super) at: Option<usize>,
-    /// Lines of the file from which on it is searched, each after the one before.
+    /// Lines of the file after which the hunk is searched, each after the one before.
     pub(super) anchors: Vec<&'a str>,
-    /// Whether it ends where the file does.
+    /// `true`: the hunk must end at the end of the file.
     pub(super) at_end: bool,
     pub(super) lines: Vec<(Mark, Line<'a>)>,
 }
 
-/// What there is left to compare.
+/// Number of comparisons that are left.
 pub(super) struct Work(usize);
 
-/// What came of a file.
+/// New text of a file, with the numbers of its added and removed lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Changed {
     pub(super) text: String,
@@ -53,23 +53,23 @@ pub(super) struct Changed {
     pub(super) removed: usize,
 }
 
-/// How lines are compared.
+/// Comparison of lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// With how they end.
+    /// By text and ending.
     Exact,
-    /// By their text: the patch was written without an eye on how lines end in the file, and theirs are kept.
+    /// By text alone, for a patch that ignores the line endings of the file. Those of the file are kept.
     Text,
 }
 
-/// Where a hunk belongs.
+/// Position of a hunk in the file.
 struct Position {
     index: usize,
     fit: Fit,
 }
 
 impl<'a> Line<'a> {
-    /// A line from its text without `\n`.
+    /// Makes a line of its text without `\n`.
     pub(super) fn new(raw: &'a str) -> Self {
         match raw.strip_suffix('\r') {
             Some(text) => Self { text, end: End::CrLf },
@@ -77,6 +77,7 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Returns `true` if both lines are equal in this comparison.
     fn fits(self, other: Self, fit: Fit) -> bool {
         self.text == other.text && (fit == Fit::Text || self.end == other.end)
     }
@@ -93,11 +94,12 @@ impl<'a> Line<'a> {
 
 impl Default for Work {
     fn default() -> Self {
-        Self(MAX_WORK)
+        Self(MAX_COMPARED_LINES)
     }
 }
 
 impl Work {
+    /// Counts one comparison.
     fn take(&mut self) -> Result<(), HunkFault> {
         self.0 = self.0.checked_sub(1).ok_or(HunkFault::TooMuchWork)?;
         Ok(())
@@ -105,13 +107,13 @@ impl Work {
 }
 
 impl<'a> Hunk<'a> {
-    /// What has to be in the file.
+    /// Returns the lines that must be in the file.
     fn old(&self) -> Vec<Line<'a>> {
         self.lines.iter().filter(|(mark, _)| *mark != Mark::Comes).map(|(_, line)| *line).collect()
     }
 }
 
-/// The lines of a text.
+/// Splits a text into lines.
 pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for raw in text.split_inclusive('\n') {
@@ -123,7 +125,10 @@ pub(super) fn lines(text: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// Applies hunks to a text, in their order. What fails is named by the line of the hunk in the patch.
+/// Applies hunks to a text, in their order.
+///
+/// # Errors
+/// The line of the first hunk that fails, and the reason.
 pub(super) fn apply(hunks: &[Hunk<'_>], text: &str, work: &mut Work) -> Result<Changed, (usize, HunkFault)> {
     let file = lines(text);
     let usual = usual_end(&file);
@@ -131,7 +136,7 @@ pub(super) fn apply(hunks: &[Hunk<'_>], text: &str, work: &mut Work) -> Result<C
     let mut out: Vec<Line<'_>> = Vec::with_capacity(file.len());
     let (mut done, mut added, mut removed) = (0, 0, 0);
     let mut shift = 0_isize;
-    // Whether the file goes on to end without a newline.
+    // `true`: the last line still has no newline at its end.
     let mut stays_open = is_open;
     for hunk in hunks {
         let old = hunk.old();
@@ -159,7 +164,7 @@ pub(super) fn apply(hunks: &[Hunk<'_>], text: &str, work: &mut Work) -> Result<C
         if done == file.len() {
             stays_open = is_open && (fit == Fit::Text || old.is_empty());
         }
-        // The file's own last line may have got others after it; one of the patch that says so is wrong.
+        // A line of the patch without newline must be the last one of the file.
         let says_open = |(mark, line): &(Mark, Line<'_>)| *mark == Mark::Comes && line.end == End::None;
         if hunk.lines.iter().any(says_open) && done < file.len() {
             return Err((hunk.line, HunkFault::NotLast));
@@ -169,6 +174,7 @@ pub(super) fn apply(hunks: &[Hunk<'_>], text: &str, work: &mut Work) -> Result<C
     Ok(Changed { text: join(&out, usual, stays_open), added, removed })
 }
 
+/// Joins lines, each with a newline unless the last one stays without.
 fn join(lines: &[Line<'_>], usual: End, stays_open: bool) -> String {
     let mut text = String::with_capacity(lines.iter().map(|line| line.text.len() + 2).sum());
     for (number, line) in lines.iter().enumerate() {
@@ -183,14 +189,13 @@ fn join(lines: &[Line<'_>], usual: End, stays_open: bool) -> String {
     text
 }
 
-/// How most lines end.
+/// Returns the ending of most lines.
 fn usual_end(file: &[Line<'_>]) -> End {
     let count = |end| file.iter().filter(|line| line.end == end).count();
     if count(End::CrLf) > count(End::Lf) { End::CrLf } else { End::Lf }
 }
 
-/// Finds where a hunk belongs: where its header says, if its lines are there; otherwise in the one place where they
-/// are.
+/// Finds the position of a hunk: the one of its header if the lines match there, else the only one where they match.
 fn locate(
     hunk: &Hunk<'_>,
     old: &[Line<'_>],
@@ -223,7 +228,7 @@ fn locate(
             match (is_at(index)?, first) {
                 (false, _) => {}
                 (true, None) if hunk.anchors.is_empty() => first = Some(index),
-                // An anchor says that the first one is meant.
+                // With an anchor, the first match is meant.
                 (true, None) => return Ok(Position { index, fit: *fit }),
                 (true, Some(first)) => return Err(HunkFault::Ambiguous { first: first + 1, second: index + 1 }),
             }
@@ -235,7 +240,8 @@ fn locate(
     Err(nearest(old, file, start, stated, work))
 }
 
-/// The line of the last anchor. The first anchor has to be in one place; each next one is the first after.
+/// Returns the index of the last anchor's line. The first anchor must match one line only; each further one matches the
+/// first line after it.
 fn after_anchors(hunk: &Hunk<'_>, file: &[Line<'_>], from: usize, work: &mut Work) -> Result<usize, HunkFault> {
     let mut start = from;
     for (number, anchor) in hunk.anchors.iter().enumerate() {
@@ -259,7 +265,7 @@ fn after_anchors(hunk: &Hunk<'_>, file: &[Line<'_>], from: usize, work: &mut Wor
     Ok(start)
 }
 
-/// How many lines fit at a place, up to the first that does not.
+/// Counts the lines that match at a position, up to the first that does not.
 fn matched(old: &[Line<'_>], file: &[Line<'_>], index: usize, fit: Fit, work: &mut Work) -> Result<usize, HunkFault> {
     for (number, line) in old.iter().enumerate() {
         work.take()?;
@@ -270,7 +276,7 @@ fn matched(old: &[Line<'_>], file: &[Line<'_>], index: usize, fit: Fit, work: &m
     Ok(old.len())
 }
 
-/// Says where most lines of a hunk are that is nowhere wholly.
+/// Describes the position where most lines of a hunk match, if no position matches all.
 fn nearest(old: &[Line<'_>], file: &[Line<'_>], start: usize, stated: Option<usize>, work: &mut Work) -> HunkFault {
     let after = after(start);
     let mut best = (0, stated.unwrap_or(start));
@@ -287,7 +293,7 @@ fn nearest(old: &[Line<'_>], file: &[Line<'_>], start: usize, stated: Option<usi
             let found = file.get(index + count).map_or("the end of the file", |line| line.text);
             HunkFault::Mismatch { after, at: index + count + 1, expected: cut(expected.text), found: cut(found) }
         }
-        // All texts fit: only how lines end differs.
+        // All texts match: only a line ending differs.
         None => {
             let ends = |line: &Line<'_>| format!("{:?} and a line end of {:?}", cut(line.text), line.end);
             let differs = old.iter().zip(&file[index..]).enumerate().find(|(_, (old, found))| old.end != found.end);
@@ -301,6 +307,7 @@ fn nearest(old: &[Line<'_>], file: &[Line<'_>], start: usize, stated: Option<usi
     }
 }
 
+/// Returns the words that say that the search began after an earlier hunk.
 fn after(from: usize) -> &'static str {
     if from == 0 { "" } else { " after the hunk or `@@` line before" }
 }

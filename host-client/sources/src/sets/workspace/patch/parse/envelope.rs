@@ -1,8 +1,9 @@
-//! The format from `*** Begin Patch` to `*** End Patch`.
+//! Parses the format from `*** Begin Patch` to `*** End Patch`.
 
 use super::super::PatchError;
 use super::{Change, Reader, check_files};
 
+/// Parses all changes.
 pub(super) fn parse<'a>(reader: &mut Reader<'a>) -> Result<Vec<Change<'a>>, PatchError> {
     reader.is_envelope = true;
     reader.next();
@@ -34,6 +35,7 @@ pub(super) fn parse<'a>(reader: &mut Reader<'a>) -> Result<Vec<Change<'a>>, Patc
     if reader.peek().is_some() { reader.expected("nothing after `*** End Patch`") } else { Ok(changes) }
 }
 
+/// Reads the lines of a new file.
 fn create<'a>(reader: &mut Reader<'a>, path: &'a str) -> Change<'a> {
     let (mut text, mut added) = (String::new(), 0);
     while let Some(line) = reader.take_after("+") {

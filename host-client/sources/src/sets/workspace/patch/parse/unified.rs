@@ -1,23 +1,25 @@
-//! Unified diffs, with and without Git's own headers.
+//! Parses unified diffs, with and without Git's own headers.
 
 use super::super::PatchError;
 use super::super::text::{Hunk, Mark};
 use super::{Change, Reader, check_files};
 
+/// Path that stands for a file that does not exist.
 const NOTHING: &str = "/dev/null";
 
-/// What Git says before the `---` line.
+/// Headers of Git before the `---` line.
 #[derive(Default)]
 struct Extended<'a> {
-    /// The path of `diff --git`, where it is the same on both sides.
+    /// Path of `diff --git`; `None` if its two sides differ.
     path: Option<&'a str>,
     rename_from: Option<&'a str>,
     rename_to: Option<&'a str>,
-    /// A new file, and whether it is a program.
+    /// `Some` for a new file: `true` if it is executable.
     creates: Option<bool>,
     deletes: bool,
 }
 
+/// Parses all changes.
 pub(super) fn parse<'a>(reader: &mut Reader<'a>) -> Result<Vec<Change<'a>>, PatchError> {
     let mut changes = Vec::new();
     loop {
@@ -30,6 +32,7 @@ pub(super) fn parse<'a>(reader: &mut Reader<'a>) -> Result<Vec<Change<'a>>, Patc
     }
 }
 
+/// Parses the change of one file.
 fn file<'a>(reader: &mut Reader<'a>) -> Result<Change<'a>, PatchError> {
     let line = reader.line();
     let extended = match reader.take_after("diff --git ") {
@@ -72,7 +75,7 @@ fn file<'a>(reader: &mut Reader<'a>) -> Result<Change<'a>, PatchError> {
     }
 }
 
-/// What is all in Git's headers: a rename, or an empty file.
+/// Makes the change of a file without hunks: a rename, or an empty file.
 fn without_hunks<'a>(reader: &Reader<'a>, line: usize, extended: &Extended<'a>) -> Result<Change<'a>, PatchError> {
     match (extended.rename_from, extended.rename_to, extended.path) {
         (Some(from), Some(to), _) => Ok(Change::Update { path: from, new_path: Some(to), hunks: Vec::new() }),
@@ -86,6 +89,7 @@ fn without_hunks<'a>(reader: &Reader<'a>, line: usize, extended: &Extended<'a>) 
     }
 }
 
+/// Reads the headers of Git.
 fn extended<'a>(reader: &mut Reader<'a>, paths: &'a str) -> Result<Extended<'a>, PatchError> {
     let mut extended = Extended { path: same_path(paths), ..Extended::default() };
     loop {
@@ -121,7 +125,7 @@ fn extended<'a>(reader: &mut Reader<'a>, paths: &'a str) -> Result<Extended<'a>,
     }
 }
 
-/// The path of `a/x b/x`; it may hold spaces.
+/// Returns the path `x` of `a/x b/x`, which may contain spaces; `None` if the sides differ.
 fn same_path(paths: &str) -> Option<&str> {
     let half = paths.len().checked_sub(1)? / 2;
     let (old, new) = (paths.get(..half)?, paths.get(half..)?.strip_prefix(' ')?);
@@ -129,7 +133,7 @@ fn same_path(paths: &str) -> Option<&str> {
     (old == new).then_some(old)
 }
 
-/// A path up to the time that some programs write after it.
+/// Reads the path of a `---` or `+++` line, without the time that some programs write after it.
 fn header_path<'a>(reader: &mut Reader<'a>, prefix: &str) -> Result<&'a str, PatchError> {
     if reader.peek().is_some_and(|line| line[prefix.len()..].starts_with('"')) {
         return reader.expected("a path without quotes around it");
@@ -138,7 +142,7 @@ fn header_path<'a>(reader: &mut Reader<'a>, prefix: &str) -> Result<&'a str, Pat
     Ok(path.split_once('\t').map_or(path, |(path, _)| path).trim_end())
 }
 
-/// Takes Git's `a/` and `b/` off, if both are there; nothing for what is not there.
+/// Removes Git's prefixes `a/` and `b/` if both are present. `None` stands for `/dev/null`.
 fn without_prefixes<'a>(old: &'a str, new: &'a str) -> (Option<&'a str>, Option<&'a str>) {
     let is_git = |path: &str, prefix| path == NOTHING || path.starts_with(prefix);
     let (from_old, from_new) = if is_git(old, "a/") && is_git(new, "b/") { ("a/", "b/") } else { ("", "") };
@@ -146,7 +150,7 @@ fn without_prefixes<'a>(old: &'a str, new: &'a str) -> (Option<&'a str>, Option<
     (path(old, from_old), path(new, from_new))
 }
 
-/// The text of a hunk that is all new or all old.
+/// Returns the text of the one hunk of a created or deleted file, and its number of lines.
 fn one_sided(reader: &Reader<'_>, hunks: &[Hunk<'_>], side: Mark) -> Result<(String, usize), PatchError> {
     let [hunk] = hunks else { return reader.expected("one hunk alone, for a file that is created or deleted") };
     let mut text = String::new();

@@ -1,0 +1,29 @@
+//! How long it takes to show a model the results that are hardest to show.
+
+use std::time::{Duration, Instant};
+
+use host_client::output::{OutputConfig, OutputStore};
+use relay_test_support::results;
+
+use crate::report::{Table, millis};
+
+const BYTES: usize = 10 << 20;
+/// What a model said that it wants, which is looked for in all of the result.
+const INTENT: &str = "words that are wanted, a or 1";
+
+/// Shows each result with and without an intent; a row for each, and the longest of them. No relay has a part in it.
+pub(crate) fn output(scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let mut longest = Duration::ZERO;
+    for (what, json) in results::hard(BYTES / scale) {
+        for (how, intent) in [("", None), (", filtered", Some(INTENT))] {
+            let (started, store) = (Instant::now(), OutputStore::default());
+            let shown = OutputConfig::default().show(&json, intent, Some(&store));
+            let time = started.elapsed();
+            anyhow::ensure!(!shown.text.is_empty(), "nothing is shown of {what}");
+            table.note(&format!("{what}{how}"), format!("{:.1} ms", millis(time)));
+            longest = longest.max(time);
+        }
+    }
+    table.note(&format!("the longest of all, {} bytes each", BYTES / scale), format!("{:.1} ms", millis(longest)));
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Compares tables with the code and the programs: codes, limits, settings, flags, caps, figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use host_client::{Client, LocalRelay, Policy, Tools};
+use relay_proto::code::warning;
+use relay_proto::{ErrorCode, LimitName, frame};
+
+use crate::pages::{Page, page, root};
+use crate::programs::{flags, program};
+
+/// Limits the length of the README, in lines.
+const README_LINES: usize = 220;
+
+/// Returns the first cells of all rows of the tables that have these columns.
+fn first_cells<'a>(page: &'a Page, header: &[&str]) -> Vec<&'a str> {
+    let tables = page.tables.iter().filter(|table| table.has_columns(header));
+    tables.flat_map(|table| table.rows.iter().map(|row| row[0].as_str())).collect()
+}
+
+#[test]
+fn the_readme_is_short_and_lists_its_sections() {
+    let readme = page("README.md");
+    let lines = readme.text.lines().count();
+    assert!(lines <= README_LINES, "README.md has {lines} lines; {README_LINES} are its most: move things to docs/");
+    let listed: Vec<_> = readme.links.iter().filter_map(|link| link.target.strip_prefix('#')).collect();
+    assert_eq!(readme.anchors[1..], listed);
+}
+
+#[test]
+fn every_error_code_and_every_warning_has_its_line() {
+    let page = page("docs/troubleshooting.md");
+    let found = first_cells(&page, &["code", "what it means", "what to do"]);
+    let codes: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    let warnings = [
+        warning::UNHANDLED_REJECTION,
+        warning::TOOL_CALLS_CANCELLED,
+        warning::LIMIT_CLAMPED,
+        warning::STORE_FULL,
+        warning::HINT,
+    ];
+    assert_eq!(found, [codes.as_slice(), &warnings].concat(), "in the order of relay_proto::ErrorCode::ALL");
+    for table in page.tables.iter().filter(|table| table.header[0] == "code") {
+        for row in &table.rows {
+            assert!(row.len() == 3 && row.iter().all(|cell| cell.len() > 3), "{row:?} does not say enough");
+        }
+    }
+}
+
+/// Reads `64 MiB`, `120,000` or `10 MiB + 4 KiB` as a number.
+fn number(text: &str) -> u64 {
+    let one = |text: &str| {
+        let (digits, unit) = text.split_once(' ').unwrap_or((text, ""));
+        let unit = match unit {
+            "" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            other => panic!("{text:?} has the unit {other:?}"),
+        };
+        digits.replace(',', "").parse::<u64>().unwrap_or_else(|_| panic!("{text:?} is no number")) * unit
+    };
+    text.split(" + ").map(one).sum()
+}
+
+#[test]
+fn every_limit_has_its_default_and_maximum() {
+    let readme = page("README.md");
+    let table = readme.table(&["name", "bounds", "default", "maximum"]);
+    let found: Vec<_> = table.rows.iter().map(|row| (row[0].as_str(), number(&row[2]), number(&row[3]))).collect();
+    let limits = LimitName::ALL.iter().map(|limit| (limit.as_str(), limit.default_value(), limit.maximum()));
+    assert_eq!(found, limits.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_cap_of_the_wire_is_the_one_that_holds() {
+    let proto = fs::read_to_string(root().join("proto/relay.proto")).unwrap();
+    let payloads = proto.split("oneof payload {").nth(1).unwrap().split('}').next().unwrap();
+    // `ToolCall tool_call = 1;      // relay to host`
+    let fields: BTreeMap<&str, u32> = payloads
+        .lines()
+        .filter_map(|line| line.split(';').next()?.trim().split_once(" = "))
+        .map(|(names, field)| (names.split(' ').next_back().unwrap(), field.parse().unwrap()))
+        .collect();
+    let page = page("docs/wire.md");
+    let mut described = BTreeSet::new();
+    for row in &page.table(&["message", "bytes"]).rows {
+        for name in row[0].split(", ") {
+            let cap = frame::cap(fields[name]).unwrap();
+            assert_eq!(number(&row[1]), cap.bytes as u64, "{name}");
+            described.insert(name);
+        }
+    }
+    assert_eq!(described, fields.into_keys().collect(), "every message has a cap");
+}
+
+#[test]
+fn every_figure_of_the_readme_is_one_of_all_figures() {
+    let (readme, figures) = (page("README.md"), page("docs/figures.md"));
+    let short = readme.table(&["", ""]);
+    assert_eq!(short.rows.len(), 5, "five lines");
+    for row in &short.rows {
+        assert!(figures.tables[0].rows.contains(row), "{row:?} is none of docs/figures.md");
+    }
+}
+
+#[test]
+fn every_setting_of_the_relay_is_described_as_its_help_says() {
+    let page = page("docs/running-the-relay.md");
+    let table = page.table(&["flag", "environment", "default"]);
+    let described: BTreeMap<&str, (&str, &str)> =
+        table.rows.iter().map(|row| (row[0].as_str(), (row[1].as_str(), row[2].as_str()))).collect();
+    let settings = flags("sandbox-relay", &["serve"]);
+    for flag in &settings {
+        let name = format!("--{}", flag.name);
+        let (variable, default) = described.get(name.as_str()).unwrap_or_else(|| panic!("{name} is not described"));
+        assert_eq!(*variable, flag.variable.as_deref().unwrap_or("none"), "{name}");
+        match flag.default.as_deref() {
+            Some(value) if !value.contains(' ') => assert_eq!(*default, value, "{name}"),
+            // In words, which may differ.
+            Some(_) => assert!(default.contains(' '), "{name} has a default"),
+            None => assert!(["none", "off"].contains(default), "{name} has no default, but {default}"),
+        }
+    }
+    let secret = table.rows.iter().filter(|row| row[0] == "none").map(|row| row[1].as_str());
+    assert_eq!(secret.collect::<Vec<_>>(), ["RELAY_JWT_SECRET"], "it has no flag");
+    assert_eq!(described.len(), settings.len() + 1, "what is described is there");
+
+    // The same names in the file, which are told by what is refused.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("relay.toml");
+    fs::write(&file, "no_such_setting = 1\n").unwrap();
+    let output = Command::new(program("sandbox-relay"))
+        .args(["serve", "--config", file.to_str().unwrap(), "--listen", "127.0.0.1:0"])
+        .env("RELAY_JWT_SECRET", "0123456789abcdef0123456789abcdef")
+        .output()
+        .unwrap();
+    let refused = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{refused}");
+    let mut in_file = expected_names(&refused);
+    for table in ["limits", "max_limits"] {
+        assert!(in_file.remove(table) && page.text.contains(&format!("[{table}]")), "{table}");
+    }
+    for name in in_file {
+        let flag = format!("--{}", name.replace('_', "-"));
+        assert!(described.contains_key(flag.as_str()), "the setting {name} is not described");
+    }
+}
+
+/// Finds the names in an error such as ``unknown field: found `x`, expected one of `a`, `b` ``.
+fn expected_names(error: &str) -> BTreeSet<String> {
+    let expected = error.split_once("expected ").unwrap_or_else(|| panic!("{error}")).1;
+    let is_name = |text: &&str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+    let names: BTreeSet<String> = expected.split('`').filter(is_name).map(str::to_owned).collect();
+    assert!(!names.is_empty(), "{error}");
+    names
+}
+
+#[test]
+fn every_key_of_a_policy_is_described() {
+    let page = page("docs/policies-and-approvals.md");
+    let whole = page.blocks.iter().find(|block| block.language() == "toml").unwrap();
+    for table in ["", "[default]", "[[rule]]", "[phase]", "[phase.write]", "[budget]", "[budget.tools.\"a.*\"]"] {
+        let error = Policy::parse(&format!("{table}\nno_such_key = 1\n"), "policy.toml").unwrap_err().to_string();
+        for name in expected_names(&error) {
+            let key = format!("{name} = ");
+            let heading = ["[", "[[", "."].map(|start| format!("{start}{name}"));
+            let is_there = whole.text.contains(&key) || heading.iter().any(|heading| whole.text.contains(heading));
+            assert!(is_there, "{table} {name} is not in the example");
+            assert!(page.text.contains(&format!("`{name}`")) || whole.text.contains(&heading[0]), "{table} {name}");
+        }
+    }
+    let error = Policy::parse("[manifest.\"a.*\"]\nno_such_key = 1\n", "policy.toml").unwrap_err().to_string();
+    let described = first_cells(&page, &["key of [manifest.\"pattern\"]"]).into_iter().map(str::to_owned).collect();
+    assert_eq!(expected_names(&error), described);
+    let error = Policy::parse("[[rule]]\nno_such_key = 1\n", "policy.toml").unwrap_err().to_string();
+    let described = first_cells(&page, &["key of [[rule]]"]).into_iter().map(str::to_owned).collect();
+    assert_eq!(expected_names(&error), described);
+}
+
+#[test]
+fn every_flag_of_relay_host_is_described_and_no_other() {
+    let (commands, mcp) = (page("docs/command-line.md"), page("docs/mcp-and-openapi.md"));
+    let mut known = BTreeSet::new();
+    for command in
+        [&["run"][..], &["call"], &["repl"], &["tools"], &["serve-mcp"], &["audit", "show"], &["audit", "verify"]]
+    {
+        for flag in flags("relay-host", command) {
+            let name = format!("`--{}", flag.name);
+            let own = if command == ["serve-mcp"] { &mcp.text } else { &commands.text };
+            assert!(own.contains(&name) || commands.text.contains(&name), "{command:?} --{}", flag.name);
+            if let Some(variable) = &flag.variable {
+                assert!(commands.text.contains(variable) || mcp.text.contains(variable), "{variable}");
+            }
+            known.insert(flag.name);
+        }
+    }
+    for page in [&commands, &mcp] {
+        for cell in first_cells(page, &["flag"]).iter().flat_map(|cell| cell.split(" or ")) {
+            let Some(name) = cell.strip_prefix("--") else { continue };
+            let name = name.split([' ', '=']).next().unwrap();
+            assert!(known.contains(name), "{}: there is no flag --{name}", page.name);
+        }
+    }
+}
+
+#[test]
+fn every_flag_of_token_is_described() {
+    let page = page("docs/tokens-and-tls.md");
+    let own = first_cells(&page, &["flag of token"]);
+    let own: BTreeSet<_> = own.iter().map(|cell| cell.split(' ').next().unwrap()).collect();
+    let of_serve: BTreeSet<_> = flags("sandbox-relay", &["serve"]).into_iter().map(|flag| flag.name).collect();
+    let flags = flags("sandbox-relay", &["token"]);
+    // Those of keys are shared with serve. `--jit` is of both, and says something else here.
+    let expected = flags.iter().filter(|flag| !of_serve.contains(&flag.name) || flag.name == "jit");
+    let expected: Vec<_> = expected.map(|flag| format!("--{}", flag.name)).collect();
+    assert_eq!(own, expected.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn every_feature_of_the_library_is_described() {
+    let manifest = fs::read_to_string(root().join("host-client/Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+    let features = manifest["features"].as_table().unwrap();
+    let defaults = features["default"].as_array().unwrap();
+    let page = page("docs/rust.md");
+    let described: BTreeMap<&str, &str> =
+        page.table(&["feature", "default"]).rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+    // The others are for tests of this repository, and for the program.
+    let own = ["default", "cli", "fuzzing", "bench"];
+    for feature in features.keys().filter(|name| !own.contains(&name.as_str())) {
+        let default = if defaults.iter().any(|it| it.as_str() == Some(feature)) { "on" } else { "off" };
+        assert_eq!(described.get(feature.as_str()), Some(&default), "{feature}");
+    }
+}
+
+/// Messages that other programs write.
+const FOREIGN: [&str; 2] = ["invalid peer certificate", "linker cc not found"];
+
+#[test]
+fn every_message_that_is_explained_is_one_that_is_written() {
+    let mut sources = String::new();
+    for folder in ["host-client", "proto/src", "sandbox-relay/src"] {
+        read_sources(&root().join(folder), &mut sources);
+    }
+    let page = page("docs/troubleshooting.md");
+    // Rows that begin with a message, as it is written between backticks.
+    let messages = page.text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(text, _)| text);
+    let messages: Vec<_> = messages.filter(|text| text.contains(' ') && !text.contains("sandbox-relay ")).collect();
+    assert!(messages.len() > 10, "{messages:?}");
+    for message in messages.iter().filter(|message| !FOREIGN.contains(message)) {
+        for part in message.split('…').map(str::trim).filter(|part| part.len() > 1) {
+            assert!(sources.contains(part), "{message:?}: nothing says {part:?}");
+        }
+    }
+}
+
+/// Reads all Rust below a folder, with each text that goes on in the next line in one line.
+fn read_sources(folder: &Path, sources: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, sources);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let mut parts = text.split("\\\n");
+            sources.push_str(parts.next().unwrap());
+            parts.for_each(|part| sources.push_str(part.trim_start()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_binding_that_a_relay_offers_is_described() {
+    let relay = LocalRelay::start_with(program("sandbox-relay"), &[], &[]).await.unwrap();
+    let client = Client::connect(relay.client_config().await.unwrap(), Tools::new()).await.unwrap();
+    let page = page("docs/code.md");
+    let described: BTreeSet<_> = first_cells(&page, &["binding"]).into_iter().collect();
+    assert_eq!(described, client.offered().iter().map(String::as_str).collect());
+}

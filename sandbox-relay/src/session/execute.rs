@@ -1,0 +1,88 @@
+//! Takes an `execute`: checks it, reserves room for its source, and starts its execution or refuses it.
+
+use std::sync::Arc;
+
+use relay_proto::wire::message::Payload;
+use relay_proto::{Binding, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
+use tokio::sync::mpsc;
+
+use super::announced::Suggestions;
+use super::sink::{SessionSink, run_execution};
+use super::state::{HeldSource, LiveExecution};
+use super::{Mode, Session, request};
+use crate::execution::{CallStates, Control, ExecutionError, ExecutionRequest};
+
+/// Maximum number of executions of one session that run or wait.
+const MAX_LIVE_EXECUTIONS: usize = 512;
+
+impl Session {
+    /// Starts an execution, which answers later by itself.
+    ///
+    /// # Errors
+    /// The refusal, as the message for the host: `INVALID_INPUT` or `OVERLOADED`.
+    pub(super) fn execute(&mut self, execute: wire::Execute, mode: Mode) -> Result<(), Box<Payload>> {
+        // A basic peer sends no ids: it has one execution at a time.
+        let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
+        self.start(execute, mode).map_err(|error| {
+            let error = error.into_wire(wire::Usage::default(), Vec::new());
+            Box::new(Payload::Error(wire::Error { execution_id, ..error }))
+        })
+    }
+
+    fn start(&mut self, execute: wire::Execute, mode: Mode) -> Result<(), ExecutionError> {
+        let invalid = |message: String| ExecutionError::new(ErrorCode::InvalidInput, message);
+        let overloaded = |message: String| ExecutionError::new(ErrorCode::Overloaded, message);
+        let id = if mode == Mode::Full { execute.execution_id.clone() } else { "basic".into() };
+        let id = ExecutionId::try_from(id).map_err(|error| invalid(error.to_string()))?;
+        let grant = self.state.grant();
+        // An invalid trace context is not passed on.
+        let traceparent = execute.traceparent.parse().ok();
+        let filter = match mode {
+            Mode::Full => request::tool_filter(&execute).map_err(invalid)?,
+            Mode::New | Mode::Basic => ToolPatterns::default(),
+        };
+        let (request, warnings) = request::request(execute, mode, &grant).map_err(invalid)?;
+        let held = self
+            .hold_source(&request)
+            .ok_or_else(|| overloaded("too many bytes of source wait to be run already".into()))?;
+        let control = {
+            let mut open = self.state.lock();
+            let live = open.executions.len();
+            if mode == Mode::Basic && live > 0 {
+                return Err(overloaded("an execution runs already; without hello there is one at a time".into()));
+            }
+            if live >= MAX_LIVE_EXECUTIONS {
+                return Err(overloaded(format!("{live} executions of this session run or wait already")));
+            }
+            if mode == Mode::Full && open.knows(&id) {
+                return Err(invalid(format!("the execution id {id} was used before")));
+            }
+            // Room for one answer to each open call, and for a cancel.
+            let (sender, commands) = mpsc::channel(request.limits.size(LimitName::ToolCallsInFlight) + 1);
+            let states = Arc::<CallStates>::default();
+            open.executions.insert(id.clone(), LiveExecution { commands: sender, states: Arc::clone(&states) });
+            Control { commands, states }
+        };
+        let sink = SessionSink {
+            tools: filter.and(&grant.tools),
+            session: Arc::clone(&self.state),
+            grant,
+            introspects: request.bindings.has(Binding::Introspection),
+            suggestions: Suggestions::default(),
+            id,
+            traceparent,
+            basic: mode != Mode::Full,
+        };
+        tokio::spawn(run_execution(sink, request, control, warnings, held));
+        Ok(())
+    }
+
+    /// Reserves room for a request's texts; `None`: there is none.
+    fn hold_source(&self, request: &ExecutionRequest) -> Option<HeldSource> {
+        let bytes = u32::try_from(request.held_bytes()).ok()?;
+        let of_session = Arc::clone(&self.state.source_bytes).try_acquire_many_owned(bytes).ok()?;
+        let of_subject = Arc::clone(&self.state.of_subject.budgets.sources).try_acquire_many_owned(bytes).ok()?;
+        let of_relay = self.state.context.engine.hold_source(bytes)?;
+        Some([of_session, of_subject, of_relay])
+    }
+}

@@ -1,0 +1,15 @@
+//! What the relay does for those who use it well, by subcommand and by promise of the contract.
+
+mod bindings;
+mod completions;
+mod contract;
+mod eval;
+mod generated;
+mod globals;
+mod pipeline;
+mod processes;
+mod programs;
+mod settings;
+mod short_paths;
+mod typescript;
+mod wire;
