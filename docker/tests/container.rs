@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use host_client::{
     Approval, CallbackApprover, Client, ClientConfig, Effect, Error, ErrorCode, ExecuteRequest, Host, LimitName,
-    McpConfig, McpServers, ToolError, Tools,
+    LocalRelay, McpConfig, McpServers, TokenRequest, ToolError, Tools,
 };
 use relay_test_support::{PATIENCE, servers, within};
 use schemars::JsonSchema;
@@ -350,4 +350,79 @@ async fn the_image_knows_how_it_is() {
     assert_eq!(user, "65534:65534");
     let bytes: u64 = output(docker().args(["image", "inspect", "--format", "{{.Size}}", &image()])).parse().unwrap();
     assert!(bytes < 70_000_000, "{bytes} bytes");
+}
+
+/// What the engine says of a container, or of all that it has, by a template of its client.
+fn said(command: &[&str]) -> String {
+    output(docker().args(command))
+}
+
+/// Waits until the engine has this container no more.
+async fn gone(id: &str) {
+    let started = Instant::now();
+    while !said(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &format!("id={id}")]).is_empty() {
+        assert!(started.elapsed() < PATIENCE, "the container {id} is still there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_librarys_own_container_is_hardened_and_takes_the_same_options_as_a_process() {
+    let builder = LocalRelay::in_container(image()).limit(LimitName::ToolCalls, 3).argument("--worker-stock=1");
+    let mut relay = within(builder.start()).await.unwrap();
+    let id = relay.container_id().unwrap().to_owned();
+    assert!(relay.is_running() && relay.process_id().is_none() && relay.address().starts_with("127.0.0.1:"));
+    let host =
+        "{{with .HostConfig}}{{.ReadonlyRootfs}} {{.CapDrop}} {{.SecurityOpt}} {{.Memory}} {{.PidsLimit}}{{end}}";
+    assert_eq!(said(&["inspect", "--format", host, &id]), "true [ALL] [no-new-privileges] 1073741824 256");
+
+    let client = within(Client::connect(relay.client_config().await.unwrap(), tools())).await.unwrap();
+    let code = "const names = await mcp.call('files.list'); return names.includes('frame.rs')";
+    let outcome = within(client.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap();
+    assert_eq!(outcome.value().unwrap(), json!(true));
+    let calls = "for (let i = 0; i < 4; i++) await mcp.call('files.list')";
+    let error = within(client.run(ExecuteRequest::new(calls).always_in_sandbox())).await.unwrap_err();
+    assert!(error.to_string().contains("tool_calls 3 of 3"), "{error}");
+
+    let request = TokenRequest::new("guest").tools(["other.*"]);
+    let config = ClientConfig::new(relay.url(), within(relay.token_for(&request)).await.unwrap());
+    let guest = within(Client::connect(config, tools())).await.unwrap();
+    let code = "try { await mcp.call('files.list') } catch (e) { return e.code }";
+    let outcome = within(guest.run(ExecuteRequest::new(code).always_in_sandbox())).await.unwrap();
+    assert_eq!(outcome.value().unwrap(), json!("UNKNOWN_TOOL"));
+    let wrong = within(relay.token(&["--nonsense"])).await.unwrap_err().to_string();
+    assert!(wrong.contains("--nonsense"), "{wrong}");
+
+    within(relay.kill()).await.unwrap();
+    assert!(!relay.is_running());
+    assert_eq!(within(relay.wait()).await.unwrap().code(), Some(137), "killed by a signal, as a shell says it");
+    within(gone(&id)).await;
+}
+
+#[tokio::test]
+async fn the_librarys_own_container_ends_with_its_value_even_after_a_panic() {
+    let relay = within(LocalRelay::in_container(image()).start()).await.unwrap();
+    let id = relay.container_id().unwrap().to_owned();
+    drop(relay);
+    within(gone(&id)).await;
+    let (says, said) = tokio::sync::oneshot::channel();
+    let panicked = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let relay = within(LocalRelay::in_container(image()).start()).await.unwrap();
+            says.send(relay.container_id().unwrap().to_owned()).unwrap();
+            panic!("on purpose: the test of an application fails");
+        })
+    });
+    let id = within(said).await.unwrap();
+    assert!(panicked.join().is_err());
+    within(gone(&id)).await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_and_a_relay_that_does_not_start_are_said() {
+    let missing = within(LocalRelay::in_container("no-such-image:local").start()).await.unwrap_err().to_string();
+    assert!(missing.contains("no image no-such-image:local") && missing.contains("pull"), "{missing}");
+    let wrong = within(LocalRelay::in_container(image()).argument("--nonsense").start()).await.unwrap_err().to_string();
+    assert!(wrong.contains("did not say that it listens"), "{wrong}");
 }

@@ -26,6 +26,8 @@
 //! Applications name this crate alone. Its features choose what is linked; without any of them there is the core and what
 //! needs no further crates.
 
+#[doc(hidden)]
+pub use host_client_core::__private;
 #[cfg(feature = "bench")]
 pub use host_client_core::bench;
 pub use host_client_core::client;
@@ -52,11 +54,13 @@ pub use rmcp;
 pub use host_client_core::{
     Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,
     ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
-    ExecutionError, ExecutionId, Host, InvalidToolPattern, LazyClient, LimitName, LimitOverrides, LocalRelay, Manifest,
-    ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, Rule,
-    TerminalApprover, Tool, ToolBudget, ToolError, ToolName, ToolSpec, Tools, TraceContext, UnknownTool, Usage,
-    Verdict, Warning,
+    ExecutionError, ExecutionId, Host, InvalidToolPattern, LazyClient, LimitName, LimitOverrides, LocalRelay,
+    LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy,
+    PolicyError, Rule, TerminalApprover, TokenRequest, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction,
+    ToolName, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
 };
+#[cfg(feature = "macros")]
+pub use host_client_macros::tools;
 #[cfg(feature = "sets")]
 pub use host_client_model::SandboxExecute;
 pub use host_client_model::{

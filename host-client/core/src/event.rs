@@ -93,6 +93,20 @@ pub enum Event {
         /// The tool's full name.
         tool: ToolName,
     },
+    /// A tool says how far a call is. At most ten such reports of a call are told at once, and ten in each second after that; a
+    /// slow watcher gets fewer.
+    ToolCallProgress {
+        /// The call's id in its session.
+        id: u64,
+        /// The tool.
+        tool: ToolName,
+        /// How much is done, in a unit of the tool's choice.
+        done: f64,
+        /// How much there is to do; `None`: the tool does not know.
+        total: Option<f64>,
+        /// What the tool is doing, in at most 1 KiB; empty where it does not say.
+        message: String,
+    },
     /// A tool returned a result.
     ToolCallFinished {
         /// The call's id in its session.

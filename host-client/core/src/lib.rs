@@ -44,13 +44,22 @@ pub mod tool;
 pub mod tools;
 mod trace;
 
+/// What the attribute `tools` writes refers to; nothing here is for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::tools::typed_tool;
+    pub use schemars;
+    pub use serde;
+    pub use serde_json::Value;
+}
+
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{Client, ClientConfig, ExecuteRequest, Execution, LazyClient, Outcome};
 pub use describe::UnknownTool;
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream};
 pub use host::Host;
-pub use local::LocalRelay;
+pub use local::{LocalRelay, LocalRelayBuilder, TokenRequest};
 pub use outcome::{OutputItem, OutputKind, Usage, Warning};
 pub use relay_proto::{
     Code, ErrorCode, ExecutionId, InvalidToolPattern, LimitName, LimitOverrides, ToolName, TraceContext,
@@ -60,4 +69,4 @@ pub use rules::{
     TerminalApprover, ToolBudget, Verdict,
 };
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
-pub use tools::{Mount, Tools};
+pub use tools::{Mount, ToolBuilder, ToolFunction, ToolSet, Tools};

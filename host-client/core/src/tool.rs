@@ -1,5 +1,7 @@
 //! Tools: the description of a tool, its manifest, its schemas, and the registry of all tools.
 
+pub mod context;
+pub mod failure;
 pub mod manifest;
 pub mod registry;
 pub mod schema;

@@ -1,5 +1,8 @@
 //! The tools that code can call: registering, changing, searching and declaring them.
 
+mod builder;
+mod function;
+mod set;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
@@ -18,10 +21,38 @@ use tokio::sync::watch;
 
 use crate::describe::{Catalogue, Declarations, UnknownTool};
 use crate::error::Error;
-use crate::tool::{CallContext, CallFuture, Effect, ManifestChange, Registered, Registry, Tool, ToolError, ToolSpec};
+use crate::tool::{CallContext, Effect, ManifestChange, Registered, Registry, Tool, ToolError, ToolSpec};
+use function::FunctionTool;
+
+pub use builder::ToolBuilder;
+#[doc(hidden)]
+pub use builder::typed_tool;
+pub use function::ToolFunction;
+pub use set::ToolSet;
 
 /// The tools that code can call, by full name. Clones share them, and they may change while a client is connected: the relay
 /// is told.
+///
+/// ```
+/// use host_client_core::{Effect, Tools};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Greeting {
+///     /// Whom to greet
+///     name: String,
+/// }
+///
+/// let tools = Tools::new();
+/// tools
+///     .tool("people.greet")
+///     .description("Greets a person")
+///     .effect(Effect::ReadOnly)
+///     .run(|args: Greeting| async move { Ok(format!("Hello {}", args.name)) })?;
+/// tools.add("people.count", "Counts all people", Effect::ReadOnly, |(): ()| async { Ok(8_200_000_000_u64) })?;
+/// assert_eq!(tools.search("greet someone", 1)[0].name, "people.greet");
+/// assert_eq!(tools.overview(200).lines().next(), Some("All 2 tools:"));
+/// # Ok::<_, host_client_core::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Tools {
     registry: Registry,
@@ -44,7 +75,13 @@ impl Tools {
         Self::default()
     }
 
-    /// Registers an async function over typed arguments, and says what calling it does. The schemas come from the types.
+    /// Begins a tool of this full name: what is said of it comes first, then the function that runs it. See [`ToolBuilder`].
+    pub fn tool(&self, name: impl Into<String>) -> ToolBuilder<'_> {
+        ToolBuilder::new(self, name.into())
+    }
+
+    /// Registers an async function over typed arguments, and says what calling it does: [`Tools::tool`] in one line. The schemas
+    /// come from the types.
     ///
     /// # Errors
     /// [`Error::Tool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.
@@ -55,18 +92,7 @@ impl Tools {
         F: Fn(A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, ToolError>> + Send + 'static,
     {
-        let spec = ToolSpec::new(name, description, schemars::schema_for!(A).to_value())
-            .output_schema(schemars::schema_for!(R).to_value())
-            .effect(effect);
-        let function = move |arguments, _context| {
-            let arguments = serde_json::from_value::<A>(arguments);
-            let running = arguments.map(&function);
-            async move {
-                let result = running?.await?;
-                Ok(serde_json::to_vec(&result)?.into())
-            }
-        };
-        self.add_tool(FunctionTool { spec, function, is_typed: true })
+        self.tool(name).description(description).effect(effect).run(function)
     }
 
     /// Registers a function over JSON, for tools whose schema is only known at run time, or that set limits of their own.
@@ -86,7 +112,19 @@ impl Tools {
     /// # Errors
     /// [`Error::Tool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.
     pub fn add_tool(&self, tool: impl Tool) -> Result<&Self, Error> {
-        self.registry.add(Arc::new(tool))?;
+        self.register([Arc::new(tool) as Arc<dyn Tool>])
+    }
+
+    /// Registers the tools of a set; all of them, or none.
+    ///
+    /// # Errors
+    /// [`Error::Tool`]: the name of one is not `server.tool`, is reserved or taken, or a schema is not usable.
+    pub fn add_set(&self, set: impl ToolSet) -> Result<&Self, Error> {
+        self.register(Arc::new(set).tools())
+    }
+
+    fn register(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<&Self, Error> {
+        self.registry.add(tools)?;
         Ok(self)
     }
 
@@ -126,7 +164,7 @@ impl Tools {
 
     /// Returns a tool itself by its full name; `None`: there is no such tool. Calling it passes no policy, schema, approval or
     /// audit: this is for wrappers and tests.
-    pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
+    pub fn tool_by_name(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.registry.by_name().get(name).map(|registered| Arc::clone(&registered.tool))
     }
 
@@ -233,30 +271,5 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         self.registry.release_server(&self.server);
-    }
-}
-
-struct FunctionTool<F> {
-    spec: ToolSpec,
-    function: F,
-    /// Whether the output schema was made of the result's type.
-    is_typed: bool,
-}
-
-impl<F, Fut> Tool for FunctionTool<F>
-where
-    F: Fn(Value, CallContext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Bytes, ToolError>> + Send + 'static,
-{
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
-    fn call(&self, arguments: Value, context: CallContext) -> CallFuture {
-        Box::pin((self.function)(arguments, context))
-    }
-
-    fn result_fits_by_type(&self) -> bool {
-        self.is_typed
     }
 }

@@ -9,6 +9,7 @@ mod hostile_relay;
 #[cfg(feature = "sets")]
 mod http_set;
 mod introspect;
+mod local_relay;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "openapi")]
@@ -21,5 +22,8 @@ mod rfc6455;
 #[cfg(all(feature = "mcp", feature = "rig"))]
 mod rig;
 mod support;
+#[cfg(feature = "macros")]
+mod tool_sets;
+mod typed_tools;
 
 use relay_test_support::servers;

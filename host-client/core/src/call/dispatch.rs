@@ -28,11 +28,12 @@ use crate::introspect;
 use crate::rules::approval::{Approver, Grants};
 use crate::rules::policy::Decision;
 use crate::text::short_name;
+use crate::tool::context::{CallContext, CallLife};
 use crate::tool::validate::ValidArguments;
-use crate::tool::{CallContext, Effect, Registered};
+use crate::tool::{Effect, Registered};
 use crate::tools::Tools;
 use crate::trace;
-use result::check_result;
+use result::{check_result, sendable};
 
 /// The longest text of a failure that is sent, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
@@ -271,12 +272,17 @@ impl Dispatch<'_> {
         let (id, context, name) = (self.call.id.0, &self.call.context, &registered.name);
         let most = registered.spec.manifest.timeout.min(left);
         let deadline = Instant::now() + most;
+        let life = CallLife::new(context.events.clone());
+        // However this ends, whoever works for the call elsewhere is told.
+        let _guard = life.guard();
         let context_of_call = CallContext {
             execution: context.id.clone(),
             call: id,
             tool: name.clone(),
             deadline,
             trace: trace::of_call(self.call.span(), context.trace, id),
+            result_bytes: sendable(registered.spec.manifest.result_bytes),
+            life,
         };
         if !self.call.run(name) {
             return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));

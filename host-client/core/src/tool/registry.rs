@@ -2,7 +2,7 @@
 //!
 //! The registry may change while a client is connected, and notifies about each change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -217,27 +217,35 @@ impl Registry {
         self.shared.changed.send_modify(|changes| *changes += 1);
     }
 
-    /// Registers a tool of the application itself.
+    /// Registers tools of the application itself; all of them, or none.
     ///
     /// # Errors
-    /// [`InvalidTool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.
-    pub(crate) fn add(&self, tool: Arc<dyn Tool>) -> Result<(), InvalidTool> {
-        let registered = Registered::new(tool)?;
+    /// [`InvalidTool`]: the name of one is not `server.tool`, is reserved or taken, or a schema is not usable.
+    pub(crate) fn add(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Result<(), InvalidTool> {
+        let tools = tools.into_iter().map(Registered::new).collect::<Result<Vec<_>, _>>()?;
+        if tools.is_empty() {
+            return Ok(());
+        }
         {
             let mut state = self.write();
-            let name = registered.name.clone();
-            let refuse = |reason: String| InvalidTool { name: name.as_str().to_owned(), reason };
-            check_free(name.server()).map_err(refuse)?;
-            if let Some(origin) = state.servers.get(name.server())
-                && **origin != *APPLICATION
-            {
-                return Err(refuse(taken(name.server(), origin, APPLICATION)));
+            let mut names = BTreeSet::new();
+            for tool in &tools {
+                let name = &tool.name;
+                let refuse = |reason: String| InvalidTool { name: name.as_str().to_owned(), reason };
+                check_free(name.server()).map_err(refuse)?;
+                if let Some(origin) = state.servers.get(name.server())
+                    && **origin != *APPLICATION
+                {
+                    return Err(refuse(taken(name.server(), origin, APPLICATION)));
+                }
+                if state.by_name.contains_key(name.as_str()) || !names.insert(name.as_str()) {
+                    return Err(refuse(format!("{APPLICATION} has a tool of this name already")));
+                }
             }
-            if state.by_name.contains_key(name.as_str()) {
-                return Err(refuse(format!("{APPLICATION} has a tool of this name already")));
+            for tool in tools {
+                state.servers.insert(tool.name.server().to_owned(), APPLICATION.into());
+                state.insert(tool, None);
             }
-            state.servers.insert(name.server().to_owned(), APPLICATION.into());
-            state.insert(registered, None);
         }
         self.notify();
         Ok(())

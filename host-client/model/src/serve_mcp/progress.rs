@@ -55,6 +55,11 @@ fn text(event: &Event) -> Option<String> {
     Some(match event {
         Event::ToolCallStarted { tool, .. } => format!("{} …", visible(tool.as_str())),
         Event::ToolCallAwaitingApproval { tool, .. } => format!("{} awaits approval", visible(tool.as_str())),
+        Event::ToolCallProgress { tool, done, total, message, .. } => {
+            let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+            let text = format!("{}: {done}{of} {}", visible(tool.as_str()), visible(message));
+            text.trim_end().to_owned()
+        }
         Event::ToolCallFinished { tool, result_bytes, .. } => {
             format!("{}: {result_bytes} bytes", visible(tool.as_str()))
         }

@@ -11,9 +11,7 @@ impl Dispatch<'_> {
     pub(super) fn check_size(&self, result: RawResult) -> Result<SizedResult, Failure> {
         let RawResult { registered, mut json } = result;
         let manifest = &registered.spec.manifest;
-        // What is larger could not be sent at all.
-        let sendable = usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX);
-        let most = manifest.result_bytes.min(sendable);
+        let most = sendable(manifest.result_bytes);
         if json.len() > most {
             let cut = (manifest.overflow == Overflow::Cut).then(|| cut_text(&json, most)).flatten();
             json = cut.ok_or_else(|| {
@@ -26,6 +24,11 @@ impl Dispatch<'_> {
         spent.map_err(|(code, message)| Failure(code, message))?;
         Ok(SizedResult(RawResult { registered, json }))
     }
+}
+
+/// Returns a tool's limit on results, lowered to what can be sent at all.
+pub(super) fn sendable(result_bytes: usize) -> usize {
+    result_bytes.min(usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX))
 }
 
 /// The result against the schema of its tool, before the code sees it.

@@ -28,7 +28,7 @@ async fn call(tools: &Tools, arguments: Value, time: Duration) -> Result<Value, 
     let schema = Schema::compile(&spec.input_schema).unwrap();
     let arguments = schema.check(arguments).map_err(ToolError::new)?.into_inner();
     let context = CallContext::by_hand(spec.name.clone().try_into().unwrap(), time);
-    let result = tools.tool(&spec.name).unwrap().call(arguments, context).await?;
+    let result = tools.tool_by_name(&spec.name).unwrap().call(arguments, context).await?;
     Ok(serde_json::from_slice(&result).unwrap())
 }
 

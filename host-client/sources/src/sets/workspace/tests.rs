@@ -59,7 +59,7 @@ impl Workspace {
         let spec = self.tools.spec(&format!("fs.{tool}")).unwrap();
         let schema = Schema::compile(&spec.input_schema).unwrap();
         let arguments = schema.check(arguments).map_err(ToolError::new)?.into_inner();
-        let result = self.tools.tool(&spec.name).unwrap().call(arguments, context(&spec.name)).await?;
+        let result = self.tools.tool_by_name(&spec.name).unwrap().call(arguments, context(&spec.name)).await?;
         Ok(serde_json::from_slice(&result).unwrap())
     }
 

@@ -1,0 +1,277 @@
+//! What a running call knows of itself: where it comes from, what it may use, and how it tells how far it is.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use relay_proto::{ExecutionId, ToolName, TraceContext};
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+
+use super::manifest::DEFAULT_RESULT_BYTES;
+use crate::event::{self, Event, EventStream};
+
+/// How many reports of progress of one call are told at once, and in each second after that.
+pub const PROGRESS_PER_SECOND: u32 = 10;
+/// The most bytes of the message in a report of progress; the rest is cut off.
+pub const PROGRESS_MESSAGE_BYTES: usize = 1 << 10;
+
+/// The time in which one more report of progress may be told.
+const PROGRESS_EVERY: Duration = Duration::from_millis(1_000 / PROGRESS_PER_SECOND as u64);
+
+/// Where a call comes from, how long there is, and the way back to whoever watches it.
+///
+/// A tool gets one with each call; clones are of the same call. When a call is cancelled or takes too long, the future of its
+/// tool is dropped. Work that runs elsewhere, such as on a blocking thread, learns of it by [`CallContext::is_cancelled`] or
+/// [`CallContext::cancelled`].
+///
+/// ```
+/// use std::time::Duration;
+/// use host_client_core::{CallContext, Event, ToolError, ToolName};
+///
+/// /// Counts to a number on a thread of its own.
+/// async fn count(to: u32, context: CallContext) -> Result<u32, ToolError> {
+///     let counting = move || {
+///         for number in 1..=to {
+///             if context.is_cancelled() {
+///                 return Err(ToolError::new(format!("nobody waits for more than {number}")));
+///             }
+///             context.progress(f64::from(number), Some(f64::from(to)), "counting");
+///         }
+///         Ok(to)
+///     };
+///     tokio::task::spawn_blocking(counting).await?
+/// }
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let tool = ToolName::new("numbers", "count").unwrap();
+/// let (context, mut events) = CallContext::by_hand_with_events(tool, Duration::from_secs(60));
+/// assert!(context.remaining() > Duration::from_secs(50));
+/// assert_eq!(count(3, context).await.unwrap(), 3);
+/// assert!(matches!(events.next().await, Some(Event::ToolCallProgress { done: 1.0, total: Some(3.0), .. })));
+/// # });
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CallContext {
+    /// The execution whose code calls.
+    pub execution: ExecutionId,
+    /// The call's id, unique in its session. A relay counts its calls up from 1; those that the host makes itself are numbered
+    /// from 2^52.
+    pub call: u64,
+    /// The tool's full name.
+    pub tool: ToolName,
+    /// When the call is given up: its tool's timeout, or what is left of the relay's limit `tool_call_ms` where that is less.
+    pub deadline: Instant,
+    /// The span of this call, for what it asks of others.
+    pub trace: TraceContext,
+    /// The most bytes of JSON that the call may return; what happens to more is said by the tool's manifest.
+    pub result_bytes: usize,
+    pub(crate) life: Arc<CallLife>,
+}
+
+/// What all clones of a call's context share.
+pub(crate) struct CallLife {
+    /// Whether the call is over.
+    over: watch::Sender<bool>,
+    /// Where progress is told; `None`: the call is over.
+    teller: Mutex<Option<Teller>>,
+}
+
+/// Tells the progress of one call.
+struct Teller {
+    events: broadcast::Sender<Event>,
+    /// When the next report is due at the allowed rate. It may come up to a second earlier.
+    due: Instant,
+}
+
+/// Ends the life of a call when it is dropped: the call has its answer, or nobody waits for one any more.
+#[derive(Debug)]
+pub(crate) struct CallGuard(Arc<CallLife>);
+
+impl CallContext {
+    /// Makes the context of a call that no execution makes, for tests of tools: id 1, no trace, the default limit of results,
+    /// given up after `time`. Its progress goes nowhere.
+    pub fn by_hand(tool: ToolName, time: Duration) -> Self {
+        Self::by_hand_with_events(tool, time).0
+    }
+
+    /// Makes the context of a call that no execution makes, and the events that its progress becomes. They end when all clones
+    /// of the context are dropped.
+    pub fn by_hand_with_events(tool: ToolName, time: Duration) -> (Self, EventStream) {
+        let (events, receiver) = broadcast::channel(event::KEPT);
+        let context = Self {
+            execution: 1.into(),
+            call: 1,
+            tool,
+            deadline: Instant::now() + time,
+            trace: TraceContext::NONE,
+            result_bytes: DEFAULT_RESULT_BYTES,
+            life: CallLife::new(events),
+        };
+        (context, EventStream::new(receiver))
+    }
+
+    /// Returns the time that is left until the call is given up; zero after that.
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Tells how far the call is: `done` of `total`, in a unit of the tool's choice, and what it is doing. `None`: the total is
+    /// not known.
+    ///
+    /// It becomes an [`Event::ToolCallProgress`], and a progress notification where code is run by `serve-mcp`. It never waits:
+    /// reports are dropped beyond [`PROGRESS_PER_SECOND`], when whoever watches is slow, and once the call is over. A message is
+    /// cut to [`PROGRESS_MESSAGE_BYTES`], and numbers that are not finite are not told.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: impl Into<String>) {
+        let mut teller = self.life.teller();
+        let Some(teller) = teller.as_mut() else { return };
+        if !done.is_finite() || !teller.is_free(Instant::now()) {
+            return;
+        }
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(PROGRESS_MESSAGE_BYTES));
+        let (tool, total) = (self.tool.clone(), total.filter(|total| total.is_finite()));
+        // Under the lock, so that none comes after the call's end. Nobody has to watch.
+        let _ = teller.events.send(Event::ToolCallProgress { id: self.call, tool, done, total, message });
+    }
+
+    /// Whether nobody waits for the call any more: it was cancelled, its time is up, or it has its answer.
+    pub fn is_cancelled(&self) -> bool {
+        *self.life.over.borrow() || self.remaining().is_zero()
+    }
+
+    /// Completes when nobody waits for the call any more: it was cancelled, its time is up, or it has its answer.
+    ///
+    /// This is for work that goes on when the future of the tool is dropped, such as a spawned task or a blocking thread. A
+    /// future that is a part of the tool's own never sees it complete, for it is dropped, too.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mut over, deadline) = (self.life.over.subscribe(), self.deadline);
+        async move {
+            tokio::select! {
+                // An error says that the call and all clones of its context are gone.
+                _ = over.wait_for(|over| *over) => {}
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+        }
+    }
+}
+
+impl CallLife {
+    /// Begins the life of a call whose progress goes to these events.
+    pub(crate) fn new(events: broadcast::Sender<Event>) -> Arc<Self> {
+        let teller = Teller { events, due: Instant::now() };
+        Arc::new(Self { over: watch::Sender::new(false), teller: Mutex::new(Some(teller)) })
+    }
+
+    /// Makes the guard that ends it.
+    pub(crate) fn guard(self: &Arc<Self>) -> CallGuard {
+        CallGuard(Arc::clone(self))
+    }
+
+    fn teller(&self) -> MutexGuard<'_, Option<Teller>> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.teller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for CallLife {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallLife").field("over", &*self.over.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        *self.0.teller() = None;
+        self.0.over.send_replace(true);
+    }
+}
+
+impl Teller {
+    /// Takes the room of one report; `false`: there were too many, or whoever watches is slow and would miss other events.
+    fn is_free(&mut self, now: Instant) -> bool {
+        let due = self.due.max(now);
+        let next = due + PROGRESS_EVERY;
+        let is_free = next <= now + PROGRESS_EVERY * PROGRESS_PER_SECOND && self.events.len() < event::KEPT / 2;
+        if is_free {
+            self.due = next;
+        }
+        is_free
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn context() -> (CallContext, EventStream) {
+        CallContext::by_hand_with_events(ToolName::new("a", "b").unwrap(), Duration::from_secs(60))
+    }
+
+    /// Asks for room a hundred times at one moment, and returns how often there was some.
+    fn free(teller: &mut Teller, now: Instant) -> usize {
+        (0..100).filter(|_| teller.is_free(now)).count()
+    }
+
+    #[test]
+    fn progress_is_told_ten_times_at_once_and_ten_times_a_second() {
+        let began = Instant::now();
+        let mut teller = Teller { events: broadcast::Sender::new(event::KEPT), due: began };
+        let after = |millis| began + Duration::from_millis(millis);
+        let told = [0, 0, 99, 100, 250, 1_250, 60_000].map(|millis| free(&mut teller, after(millis)));
+        assert_eq!(told, [10, 0, 0, 1, 1, 10, 10]);
+    }
+
+    #[test]
+    fn progress_leaves_room_for_what_a_slow_watcher_must_not_miss() {
+        let began = Instant::now();
+        let (events, watcher) = broadcast::channel(event::KEPT);
+        let mut teller = Teller { events, due: began };
+        let told = (0..).take_while(|number| {
+            let is_free = teller.is_free(began + PROGRESS_EVERY * *number);
+            teller.events.send(Event::RouteChosen(event::Route::Host)).unwrap();
+            is_free
+        });
+        assert_eq!(told.count(), event::KEPT / 2);
+        drop(watcher);
+    }
+
+    #[tokio::test]
+    async fn messages_are_cut_and_numbers_are_finite() {
+        let (context, mut events) = context();
+        context.progress(f64::NAN, None, "not told");
+        context.progress(1.0, Some(f64::INFINITY), "é".repeat(PROGRESS_MESSAGE_BYTES));
+        drop(context);
+        let Some(Event::ToolCallProgress { total: None, message, .. }) = events.next().await else { panic!() };
+        assert_eq!(message, "é".repeat(PROGRESS_MESSAGE_BYTES / 2));
+        assert!(events.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn when_a_call_is_over_who_works_for_it_knows_and_nothing_is_told() {
+        let (context, mut events) = context();
+        let (guard, worker) = (context.life.guard(), context.clone());
+        let cancelled = tokio::spawn(context.cancelled());
+        assert!(!worker.is_cancelled());
+        context.progress(1.0, None, "");
+        drop(guard);
+        cancelled.await.unwrap();
+        context.cancelled().await;
+        assert!(worker.is_cancelled());
+        worker.progress(2.0, None, "");
+        drop((context, worker));
+        assert!(matches!(events.next().await, Some(Event::ToolCallProgress { done: 1.0, .. })));
+        assert!(events.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_call_is_given_up_at_its_deadline() {
+        let context = CallContext::by_hand(ToolName::new("a", "b").unwrap(), Duration::from_millis(20));
+        context.cancelled().await;
+        assert!(Instant::now() >= context.deadline && context.is_cancelled());
+        assert_eq!(context.remaining(), Duration::ZERO);
+    }
+}
