@@ -26,6 +26,8 @@
 //! Applications name this crate alone. Its features choose what is linked; without any of them there is the core and what
 //! needs no further crates.
 
+#![warn(missing_docs)]
+
 #[doc(hidden)]
 pub use host_client_core::__private;
 #[cfg(feature = "bench")]

@@ -42,6 +42,8 @@ const HANDED_OVER: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Pause after the system had no descriptor or memory for a connection.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// `Retry-After` of refusals that end by themselves, in seconds.
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Configuration of the listener and of HTTP.
 #[derive(Debug, Clone)]
@@ -115,11 +117,13 @@ async fn websocket(State(server): State<Arc<Server>>, mut request: Request) -> R
         return (StatusCode::UPGRADE_REQUIRED, upgrade, "this address speaks WebSocket, version 13\n").into_response();
     };
     if !server.lifecycle.is_serving() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "the relay is shutting down\n").into_response();
+        let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
+        return (StatusCode::SERVICE_UNAVAILABLE, again, "the relay is shutting down\n").into_response();
     }
     let Some(subject) = server.subjects.enter(&identity.subject) else {
         tracing::info!(subject = &*identity.subject, "429");
-        return (StatusCode::TOO_MANY_REQUESTS, "this subject has too many connections\n").into_response();
+        let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
+        return (StatusCode::TOO_MANY_REQUESTS, again, "this subject has too many connections\n").into_response();
     };
     if let Err(error) = server.sessions.verifier.use_up(&identity) {
         return unauthorized(&error);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use relay_proto::{LimitName, LimitOverrides};
+use relay_proto::{LimitName, LimitOverrides, ToolPattern};
 
 use crate::auth::{self, KeyError, TokenRequest};
 use crate::config::{ConfigArgs, ConfigError, Given, KeySettings};
@@ -23,7 +23,7 @@ pub struct TokenArgs {
     ttl: Duration,
     /// Pattern of tools that the token allows, such as 'github.*'; may be repeated; without one, all
     #[arg(long, value_name = "PATTERN")]
-    tools: Vec<String>,
+    tools: Vec<ToolPattern>,
     /// Limit in place of its default, such as wall_ms=5000; may be repeated
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
@@ -62,6 +62,12 @@ pub fn token(args: TokenArgs) -> Result<String, TokenError> {
     for (name, value) in args.limits {
         limits.set(name, value);
     }
-    let request = TokenRequest { subject: args.subject, ttl: args.ttl, tools: args.tools, limits, jit: args.jit };
+    let request = TokenRequest {
+        subject: args.subject,
+        ttl: args.ttl,
+        tools: args.tools.iter().map(ToString::to_string).collect(),
+        limits,
+        jit: args.jit,
+    };
     Ok(auth::make_token(&keys.auth()?, request)?)
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine as _;
+use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
 use serde::de::DeserializeOwned;
@@ -160,7 +161,7 @@ impl Client {
     /// - [`Error::Refused`]: the relay cannot renew, or is renewing already; the session goes on as before.
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     pub async fn renew(&self, token: &str) -> Result<Duration, Error> {
-        if !self.offers("renew") {
+        if !self.offers(feature::RENEW) {
             return Err(Error::Refused("it cannot renew a session".into()));
         }
         let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
@@ -216,7 +217,7 @@ impl Client {
     /// - [`Error::Refused`]: the relay takes no changes of the tools in a session.
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     pub async fn tools_announced(&self) -> Result<(), Error> {
-        if !self.offers("tools_changed") {
+        if !self.offers(feature::TOOLS_CHANGED) {
             return Err(Error::Refused("it takes no changes of the tools in a session".into()));
         }
         let version = *self.session.host.tools.changes().borrow();
@@ -352,7 +353,7 @@ impl Client {
             name => grant.effective_limit(&request.limits, name),
         };
         let (tools, patterns, offered) = (self.session.host.tools(), &budget.tools, self.offered());
-        let knows_patterns = self.offers("granted_tools");
+        let knows_patterns = self.offers(feature::GRANTED_TOOLS);
         short_path::find(request, &short_path::Surroundings { tools, patterns, knows_patterns, offered, limit: &limit })
     }
 }

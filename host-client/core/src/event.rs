@@ -17,7 +17,7 @@ pub use crate::outcome::{OutputItem, OutputKind};
 use crate::outcome::Usage;
 
 /// The most events that wait for a slow watcher; it misses the older ones.
-pub(crate) const KEPT: usize = 1_024;
+pub(crate) const EVENTS_KEPT: usize = 1_024;
 
 /// The place where a request is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

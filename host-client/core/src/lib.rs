@@ -19,6 +19,7 @@
 //! - [`local`]: a relay of one's own, for development and tests
 //!
 //! The relay is trusted with nothing. There is no V8 here.
+#![warn(missing_docs)]
 
 pub mod audit;
 #[cfg(feature = "bench")]

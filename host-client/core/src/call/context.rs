@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
+use relay_proto::{Binding, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
 use tokio::sync::{Mutex, broadcast};
 
 use crate::audit::{Audit, AuditError, ExecutionStart, Trail};
@@ -101,6 +101,6 @@ pub(crate) struct IntrospectionState {
 impl IntrospectionState {
     /// Creates the state of an execution with these bindings.
     pub(crate) fn of(bindings: &[String]) -> Self {
-        Self { is_allowed: bindings.iter().any(|name| name == "introspection"), ..Self::default() }
+        Self { is_allowed: bindings.iter().any(|name| name == Binding::Introspection.as_str()), ..Self::default() }
     }
 }

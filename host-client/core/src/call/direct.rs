@@ -67,7 +67,7 @@ impl Host {
             span,
             audit: self.audit.clone(),
             trail: OnceLock::new(),
-            events: broadcast::Sender::new(event::KEPT),
+            events: broadcast::Sender::new(event::EVENTS_KEPT),
             spending: Spending::new(&self.policy.budget),
             approvals: ApprovalState::default(),
             approver: self.approver.clone(),

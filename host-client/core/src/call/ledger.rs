@@ -94,7 +94,7 @@ impl Ledger {
         context: impl FnOnce(ExecutionId, broadcast::Sender<Event>) -> ExecutionContext,
     ) -> Result<Opened, String> {
         let id = self.next_id()?;
-        let (events, receiver) = broadcast::channel(event::KEPT);
+        let (events, receiver) = broadcast::channel(event::EVENTS_KEPT);
         // Not under the lock: the context begins a span, and the code of whoever listens to spans runs then.
         let context = Arc::new(context(id.clone(), events));
         let (sender, outcome) = oneshot::channel();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use relay_proto::spelling::sanitize;
 use relay_proto::wire::{self, Usage};
-use relay_proto::{Code, ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, LimitName, ToolName, ToolPatterns};
+use relay_proto::{Binding, Code, ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, LimitName, ToolName, ToolPatterns};
 use relay_script::{Callee, Shortcut, json, shortcut};
 
 use super::request::ExecuteRequest;
@@ -23,24 +23,6 @@ use crate::introspect;
 use crate::session::Session;
 use crate::tools::Tools;
 use written::Written;
-
-/// Names of globals that code has when it has server objects; a server with such a name is found under `servers` alone.
-const BOUND: [&str; 14] = [
-    "__getToolInterface",
-    "__interfaces",
-    "clearInterval",
-    "clearTimeout",
-    "console",
-    "emit",
-    "globalThis",
-    "mcp",
-    "read_input",
-    "servers",
-    "setInterval",
-    "setTimeout",
-    "store",
-    "undefined",
-];
 
 /// What a request is, as far as it can be told without a sandbox.
 pub(crate) enum Plan {
@@ -124,7 +106,7 @@ pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Optio
         Written::No => {}
         Written::Unfit(reason) => return Some(Plan::Refused(ExecutionError::new(ErrorCode::InvalidInput, reason))),
         Written::Call { tool, arguments } => {
-            let is_question = introspect::is_question(&tool) && !has(request, "introspection");
+            let is_question = introspect::is_question(&tool) && !has(request, Binding::Introspection);
             return Some(if may_run_here && !is_question {
                 call(tool, arguments)
             } else {
@@ -139,16 +121,17 @@ pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Optio
     (arguments.len() as u64 <= (around.limit)(LimitName::ArgumentsBytes)).then(|| call(tool, arguments))
 }
 
-fn has(request: &ExecuteRequest, binding: &str) -> bool {
-    request.bindings.iter().any(|name| name == binding)
+/// Tells whether a request asks for a binding.
+fn has(request: &ExecuteRequest, binding: Binding) -> bool {
+    request.bindings.iter().any(|name| name == binding.as_str())
 }
 
 /// Code whose syntax tree is one call with literal arguments, of a tool that there is.
 fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(String, Vec<u8>)> {
     let has = |binding| has(request, binding);
     let call = match shortcut(&request.code)? {
-        Shortcut::Interfaces if has("introspection") => return Some(("mcp.interfaces".into(), b"{}".into())),
-        Shortcut::ToolInterface(name) if has("introspection") => {
+        Shortcut::Interfaces if has(Binding::Introspection) => return Some(("mcp.interfaces".into(), b"{}".into())),
+        Shortcut::ToolInterface(name) if has(Binding::Introspection) => {
             let name = serde_json::json!({ "name": name });
             return Some(("mcp.interface".into(), name.to_string().into()));
         }
@@ -157,7 +140,7 @@ fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(Strin
     };
     let name = match call.callee {
         Callee::Named(name) => ToolName::try_from(name).ok()?,
-        Callee::Member { server, tool } if has("servers") => meant(around, &server, &tool)?,
+        Callee::Member { server, tool } if has(Binding::Servers) => meant(around, &server, &tool)?,
         Callee::Member { .. } => return None,
     };
     // What is not there gets its error, with a hint, where the code would run.
@@ -166,9 +149,16 @@ fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(Strin
     (is_known && is_tool).then(|| (name.as_str().to_owned(), call.arguments.to_json()))
 }
 
+/// Tells whether code that has server objects has a global of its own under this name: a server of this name is found under
+/// `servers` alone.
+fn is_bound(name: &str) -> bool {
+    ["globalThis", "mcp", "undefined"].contains(&name)
+        || Binding::ALL.iter().any(|binding| binding.globals().contains(&name))
+}
+
 /// The tool that `server.tool(…)` means where the code runs: what can be meant by two names is refused there.
 fn meant(around: &Surroundings<'_>, server: &str, tool: &str) -> Option<ToolName> {
-    if sanitize(server) != server || sanitize(tool) != tool || BOUND.contains(&server) {
+    if sanitize(server) != server || sanitize(tool) != tool || is_bound(server) {
         return None;
     }
     let tools = around.tools.callable();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use relay_proto::session::DEFAULT_HEARTBEAT;
+
 /// Where the relay is, and who we are.
 #[derive(Clone)]
 pub struct ClientConfig {
@@ -33,7 +35,7 @@ impl ClientConfig {
             token: token.into(),
             name: concat!("host-client/", env!("CARGO_PKG_VERSION")).into(),
             connect_timeout: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(15),
+            heartbeat: DEFAULT_HEARTBEAT,
             authorities: None,
             queue_timeout: Duration::from_secs(300),
             allow_plain_remote: false,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::{StatusCode, Uri, header};
+use relay_proto::session::{SILENT_HEARTBEATS, feature};
 use relay_proto::wire::message::Payload;
 use relay_proto::{PROTOCOL_VERSION, frame, wire};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -49,8 +50,8 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
         Err(Error::Unreachable { url: config.url.clone(), error })
     })?;
     let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
-    let knows_changes = offers("tools_changed");
-    let (session, outbox) = Session::with_announced(host, offers("call_state"), Announced::version(version));
+    let knows_changes = offers(feature::TOOLS_CHANGED);
+    let (session, outbox) = Session::with_announced(host, offers(feature::CALL_STATE), Announced::version(version));
     let weak = Arc::downgrade(&session);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -240,7 +241,7 @@ async fn read(mut stream: SplitStream<Socket>, session: &Weak<Session>, heard: &
 
 /// Writes what is queued, together what came together, and pings; returns the reason when it ends.
 async fn write(mut sink: SplitSink<Socket, Message>, mut outbox: Outbox, heard: &Heard, heartbeat: Duration) -> String {
-    let patience = heartbeat * 3;
+    let patience = heartbeat * SILENT_HEARTBEATS;
     let frame = |message: wire::Message| Message::Binary(frame::encode(&message));
     let mut beat = tokio::time::interval(heartbeat);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -100,7 +100,7 @@ impl CallContext {
     /// Makes the context of a call that no execution makes, and the events that its progress becomes. They end when all clones
     /// of the context are dropped.
     pub fn by_hand_with_events(tool: ToolName, time: Duration) -> (Self, EventStream) {
-        let (events, receiver) = broadcast::channel(event::KEPT);
+        let (events, receiver) = broadcast::channel(event::EVENTS_KEPT);
         let context = Self {
             execution: 1.into(),
             call: 1,
@@ -194,7 +194,7 @@ impl Teller {
     fn is_free(&mut self, now: Instant) -> bool {
         let due = self.due.max(now);
         let next = due + PROGRESS_EVERY;
-        let is_free = next <= now + PROGRESS_EVERY * PROGRESS_PER_SECOND && self.events.len() < event::KEPT / 2;
+        let is_free = next <= now + PROGRESS_EVERY * PROGRESS_PER_SECOND && self.events.len() < event::EVENTS_KEPT / 2;
         if is_free {
             self.due = next;
         }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn progress_is_told_ten_times_at_once_and_ten_times_a_second() {
         let began = Instant::now();
-        let mut teller = Teller { events: broadcast::Sender::new(event::KEPT), due: began };
+        let mut teller = Teller { events: broadcast::Sender::new(event::EVENTS_KEPT), due: began };
         let after = |millis| began + Duration::from_millis(millis);
         let told = [0, 0, 99, 100, 250, 1_250, 60_000].map(|millis| free(&mut teller, after(millis)));
         assert_eq!(told, [10, 0, 0, 1, 1, 10, 10]);
@@ -228,14 +228,14 @@ mod tests {
     #[test]
     fn progress_leaves_room_for_what_a_slow_watcher_must_not_miss() {
         let began = Instant::now();
-        let (events, watcher) = broadcast::channel(event::KEPT);
+        let (events, watcher) = broadcast::channel(event::EVENTS_KEPT);
         let mut teller = Teller { events, due: began };
         let told = (0..).take_while(|number| {
             let is_free = teller.is_free(began + PROGRESS_EVERY * *number);
             teller.events.send(Event::RouteChosen(event::Route::Host)).unwrap();
             is_free
         });
-        assert_eq!(told.count(), event::KEPT / 2);
+        assert_eq!(told.count(), event::EVENTS_KEPT / 2);
         drop(watcher);
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use relay_proto::session::TOTAL_APPROVAL_FACTOR;
 use relay_proto::{ErrorCode, wire};
 use tokio::time::Instant;
 
@@ -10,9 +11,6 @@ use super::{ApprovedCall, Caller, CheckedCall, Denied, Dispatch, Failed, Failure
 use crate::audit::Verdict;
 use crate::event::Event;
 use crate::rules::approval::{self, Answer, ApprovalRequest, Scope};
-
-/// All questions of an execution together may take this many times as long as one. The relay says the same.
-const APPROVALS_IN_ALL: u32 = 4;
 
 impl Dispatch<'_> {
     /// Gives the call on when it may run: the policy says so, a person did before, or does now.
@@ -38,7 +36,7 @@ impl Dispatch<'_> {
             Ok(turn) => Ok(turn),
             Err(_) => {
                 self.tell_state(wire::CallStatus::AwaitingTurn).await;
-                tokio::time::timeout(self.patience() * APPROVALS_IN_ALL, context.approvals.turn.lock()).await
+                tokio::time::timeout(self.patience() * TOTAL_APPROVAL_FACTOR, context.approvals.turn.lock()).await
             }
         };
         let name = &checked.registered().name;
