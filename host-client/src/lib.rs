@@ -48,6 +48,8 @@ pub use host_client_sources::mcp;
 pub use host_client_sources::openapi;
 #[cfg(feature = "sets")]
 pub use host_client_sources::sets;
+#[cfg(feature = "mcp")]
+pub use rmcp;
 
 pub use host_client_core::{
     Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,

@@ -143,6 +143,7 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::{ToolPattern, fits};
 

@@ -29,7 +29,7 @@ const LEEWAY_SECONDS: u64 = 5;
 /// Interval at which the keys of an address are fetched again.
 const REFRESH_EVERY: Duration = Duration::from_secs(600);
 
-/// What tokens are verified with.
+/// Configuration of the verifier.
 #[derive(Debug, Clone)]
 pub struct AuthConfig {
     /// Source of the key.
@@ -38,7 +38,7 @@ pub struct AuthConfig {
     pub audience: String,
     /// Issuer that a token has to name.
     pub issuer: String,
-    /// Whether a token is good for one connection only, and needs a `jti`.
+    /// `true`: a token is good for one connection only, and needs a `jti`.
     pub one_time: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Identity {
     pub subject: Arc<str>,
     /// Time until the token expires, leeway included.
     pub expires_in: Duration,
-    /// What the token allows.
+    /// Rights of the token.
     pub grant: Grant,
     once: Option<Once>,
 }
@@ -86,14 +86,14 @@ struct Once {
     expires: SystemTime,
 }
 
-/// What a token allows.
+/// Rights that a token grants.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     /// Tools that exist for the session.
     pub tools: ToolPatterns,
     /// Limits in place of the defaults.
     pub limits: LimitOverrides,
-    /// Whether V8 may compile the code to machine code, if the relay allows it too; `false` by default.
+    /// `true`: V8 may compile the code to machine code, if the relay allows it too. Default `false`.
     pub jit: bool,
 }
 
@@ -257,7 +257,7 @@ pub struct TokenRequest {
     pub tools: Vec<String>,
     /// Limits that it has in place of the defaults.
     pub limits: LimitOverrides,
-    /// Whether V8 may compile the code to machine code, if the relay allows it too; `false` by default.
+    /// `true`: V8 may compile the code to machine code, if the relay allows it too. Default `false`.
     pub jit: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct ConnectionConfig {
     pub(crate) idle: Option<Duration>,
 }
 
-/// What a connection has beside its socket.
+/// Parts of a connection beside its socket.
 pub(crate) struct Connection {
     pub(crate) config: ConnectionConfig,
     pub(crate) verifier: Arc<Verifier>,
@@ -175,7 +175,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
         let message = match frame::decode(frame) {
             Ok(message) => message,
             Err(error @ FrameError::OverCap { .. }) => return close(CloseCode::Size, error.to_string()),
-            Err(error) => return close(CloseCode::Invalid, short(&error.to_string())),
+            Err(error) => return close(CloseCode::Invalid, close_reason(&error.to_string())),
         };
         heard.message();
         let answer = match session.handle(message) {
@@ -191,7 +191,7 @@ async fn read<S: AsyncRead + AsyncWrite + Unpin>(
                 None => return End::Gone,
             },
             Err(violation) => {
-                let reason = short(&violation.to_string());
+                let reason = close_reason(&violation.to_string());
                 tracing::info!(reason, "the peer broke the protocol");
                 let code = ErrorCode::ProtocolError.as_str().into();
                 let last = Payload::Error(wire::Error { error: reason.clone(), code, ..wire::Error::default() });
@@ -238,7 +238,7 @@ fn unused<'a>(session: &Session, heard: &'a LastHeard, most: Option<Duration>) -
 }
 
 /// Cuts a close reason, which may have 123 bytes.
-fn short(text: &str) -> String {
+fn close_reason(text: &str) -> String {
     text[..text.floor_char_boundary(120)].to_owned()
 }
 

@@ -33,10 +33,10 @@ pub(crate) use request::{Bindings, ExecutionRequest};
 use run::Run;
 pub(crate) use states::{CallStates, Wait};
 
-/// How long output that was printed before the end may wait for room in the sink.
+/// Maximum time for which output from before the end waits for room in the sink.
 const DELIVER_WITHIN: Duration = Duration::from_secs(1);
 
-/// What an execution is told while it runs.
+/// Command to a running execution.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Answers a call.
@@ -45,10 +45,10 @@ pub(crate) enum Command {
     Cancel,
 }
 
-/// Ways in which an execution is told something while it runs.
+/// Receiving ends of a running execution.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// When all senders are gone, the execution is cancelled.
+    /// Commands. The execution is cancelled when all senders are gone.
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) states: Arc<CallStates>,
 }
@@ -64,7 +64,7 @@ pub(crate) struct CallFailure {
     pub(crate) message: String,
 }
 
-/// What an execution reports while it runs.
+/// Event of a running execution.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The script calls a tool. `remaining` is the time until the call expires.

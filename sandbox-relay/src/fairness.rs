@@ -19,18 +19,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const BURNING: Duration = Duration::from_micros(1_250);
 /// CPU time of one turn.
 const TURN: Duration = Duration::from_millis(20);
-/// How long after its last execution a subject counts as present.
+/// Time after its last execution for which a subject counts as present.
 const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Shares the processors.
 #[derive(Debug)]
 pub(crate) struct Fairness {
-    shared: Arc<Shared>,
+    scheduler: Arc<Scheduler>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// State that the thread and the registrations share.
 #[derive(Debug)]
-struct Shared {
+struct Scheduler {
     /// Number of executions of one subject that may burn at a time.
     share: usize,
     state: Mutex<State>,
@@ -41,7 +42,7 @@ struct Shared {
 struct State {
     subjects: HashMap<Arc<str>, Subject>,
     next: u64,
-    /// Whether the thread sleeps until it is woken.
+    /// `true`: the thread sleeps until it is woken.
     asleep: bool,
     ends: bool,
 }
@@ -49,7 +50,9 @@ struct State {
 #[derive(Debug)]
 struct Subject {
     running: Vec<Running>,
+    /// Time at which its last execution began or ended.
     seen: Instant,
+    /// Time of the last look.
     looked_at: Instant,
 }
 
@@ -58,9 +61,11 @@ struct Subject {
 struct Running {
     number: u64,
     worker: WorkerHandle,
+    /// CPU time at the last look.
     used: Duration,
     /// CPU time between the last two looks.
     recent: Duration,
+    /// `true`: it uses CPU, or would if it were not stopped.
     burns: bool,
     stopped: bool,
     /// CPU time that it had used when its turn began.
@@ -70,7 +75,7 @@ struct Running {
 /// Registration of one execution. Dropping it ends the registration.
 #[derive(Debug)]
 pub(crate) struct FairnessGuard {
-    shared: Arc<Shared>,
+    scheduler: Arc<Scheduler>,
     subject: Arc<str>,
     number: u64,
 }
@@ -81,15 +86,15 @@ impl Fairness {
     /// # Errors
     /// [`io::Error`]: the system refuses a thread.
     pub(crate) fn start(share: usize) -> io::Result<Self> {
-        let shared = Arc::new(Shared { share: share.max(1), state: Mutex::default(), wake: Condvar::new() });
-        let watched = Arc::clone(&shared);
+        let scheduler = Arc::new(Scheduler { share: share.max(1), state: Mutex::default(), wake: Condvar::new() });
+        let watched = Arc::clone(&scheduler);
         let thread = std::thread::Builder::new().name("cpu-fairness".into()).spawn(move || watched.watch())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { scheduler, thread: Some(thread) })
     }
 
     /// Registers an execution that begins now.
     pub(crate) fn enter(&self, subject: &Arc<str>, worker: &Worker) -> FairnessGuard {
-        let mut state = self.shared.lock();
+        let mut state = self.scheduler.lock();
         let number = state.next;
         state.next += 1;
         let used = worker.cpu_time();
@@ -110,17 +115,17 @@ impl Fairness {
         });
         entry.running.push(running);
         entry.seen = now;
-        if state.asleep && state.is_contended(self.shared.share) {
-            self.shared.wake.notify_one();
+        if state.asleep && state.is_contended(self.scheduler.share) {
+            self.scheduler.wake.notify_one();
         }
-        FairnessGuard { shared: Arc::clone(&self.shared), subject: Arc::clone(subject), number }
+        FairnessGuard { scheduler: Arc::clone(&self.scheduler), subject: Arc::clone(subject), number }
     }
 }
 
 impl Drop for Fairness {
     fn drop(&mut self) {
-        self.shared.lock().ends = true;
-        self.shared.wake.notify_one();
+        self.scheduler.lock().ends = true;
+        self.scheduler.wake.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread is in the log.
             let _ = thread.join();
@@ -130,7 +135,7 @@ impl Drop for Fairness {
 
 impl Drop for FairnessGuard {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.scheduler.lock();
         if let Some(subject) = state.subjects.get_mut(&self.subject) {
             subject.running.retain(|running| running.number != self.number);
             subject.seen = Instant::now();
@@ -139,7 +144,7 @@ impl Drop for FairnessGuard {
     }
 }
 
-impl Shared {
+impl Scheduler {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Changed only under this lock, by code that does not panic half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

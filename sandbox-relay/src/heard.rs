@@ -1,4 +1,4 @@
-//! When a peer was last heard, for the heartbeat and for closing idle connections.
+//! Notes the times at which a peer was last heard, for the heartbeat and for closing idle connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,11 +3,11 @@
 //! The map, in the order of one `execute` in and one `tool_call` out and back:
 //! 0. [`serve`] and [`config`]: the life of the server, and its settings; `lifecycle`: its phases and sessions
 //! 1. `server`: from TCP and [`tls`] to a WebSocket; `places`: how many connections there may be
-//! 2. [`auth`]: the token, verified before the WebSocket begins; `subject`: what the connections of a subject share
-//! 3. `connection`: messages in and out; `meter`: what a peer may send; `heard`: when it last did; `outbound`: the
+//! 2. [`auth`]: the token, verified before the WebSocket begins; `subject`: limits that a subject's connections share
+//! 3. `connection`: messages in and out; `meter`: counts what a peer sends; `heard`: when it last did; `outbound`: the
 //!    queue to it
 //! 4. `session`: messages, and what is open for this host; `session::sink`: its end of one execution; `store`: its
-//!    store
+//!    key-value store
 //! 5. `engine`: leases workers; `admission`: who runs when; `fairness`: who uses the processors
 //! 6. `execution`: one run from outside; `execution::run`: what it has used; `execution::clock`: its time;
 //!    `execution::link`: the worker's socket

@@ -191,7 +191,7 @@ pub(crate) struct Metered<S> {
     deadline: Option<Pin<Box<Sleep>>>,
     /// Number of the message that `held` and `deadline` are for.
     current: u64,
-    /// Whether counting has stopped: bytes are read to be discarded.
+    /// `true`: counting has stopped, and bytes are read to be discarded.
     is_over: bool,
     heard: Arc<LastHeard>,
 }

@@ -66,7 +66,7 @@ pub(crate) struct Session {
     faults: Faults,
 }
 
-/// How the peer opened the session.
+/// Way in which the peer opened the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Not yet.
@@ -209,7 +209,7 @@ impl Session {
             Err(reason) => {
                 tracing::info!(
                     session = session.number.0,
-                    reason = short(&reason.to_string()),
+                    reason = excerpt(&reason.to_string()),
                     "a renewal was refused"
                 );
                 return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
@@ -238,7 +238,12 @@ impl Session {
         let session = &self.state;
         session.announce(AnnouncedTools::new(hello.tools)?);
         let (grant, expires_in) = (session.grant(), session.expires.borrow().saturating_duration_since(Instant::now()));
-        tracing::info!(session = session.number.0, subject = &*session.subject, client = short(&hello.client), "hello");
+        tracing::info!(
+            session = session.number.0,
+            subject = &*session.subject,
+            client = excerpt(&hello.client),
+            "hello"
+        );
         Ok(Payload::Welcome(wire::Welcome {
             protocol_version: PROTOCOL_VERSION.min(hello.protocol_version),
             features: feature::ALL.map(Into::into).into(),
@@ -276,6 +281,6 @@ fn now(payload: Payload) -> Option<Reply> {
 }
 
 /// Cuts a text from a peer to 64 bytes, for logs and errors.
-fn short(text: &str) -> &str {
+fn excerpt(text: &str) -> &str {
     &text[..text.floor_char_boundary(64)]
 }

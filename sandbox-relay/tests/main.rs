@@ -1,4 +1,5 @@
-//! The relay through its public doors: the program, its socket, its standard streams. One binary, because each links everything.
+//! The relay through its public doors: the program, its socket, its standard streams. One binary, because each links
+//! everything.
 //!
 //! - `suite`: what it does for those who use it well
 //! - `hostile`: what it withstands

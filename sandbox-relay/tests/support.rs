@@ -56,7 +56,7 @@ impl Fixture {
     }
 
     pub(crate) async fn run_request(&self, request: ExecuteRequest) -> Result<Outcome, ExecutionError> {
-        // What is about the relay has to reach it.
+        // The code has to reach the relay.
         within(self.client.run(request.always_in_sandbox())).await.map_err(|error| match error {
             Error::Execution(error) => *error,
             error => panic!("{error}"),

@@ -17,7 +17,7 @@ pub(crate) struct Code<'a> {
     pub(crate) marked: Marked,
 }
 
-/// How a text begins.
+/// Beginning of a text.
 pub(crate) enum Fence<'a> {
     /// Without a fence.
     None,

@@ -1,20 +1,20 @@
 //! Makes a program of what an author sent, and tells things about it from its syntax tree.
 //!
 //! An author (mostly a model) sends JavaScript or TypeScript in one of several forms, perhaps inside Markdown.
-//! [`prepare`] makes one ECMAScript module of it, in which the author's text stays on its line and column:
+//! [`prepare()`] makes one ECMAScript module of it, in which the author's text stays on its line and column:
 //!
 //! 1. `fence`: finds the code inside Markdown, and the language that it is marked as.
 //! 2. `parse`: parses a text, or reports an error with its position.
 //! 3. `strip`: blanks the types of TypeScript.
 //! 4. `prepare`: tells the form of the code, and makes the module for it.
 //!
-//! [`shortcut`] tells whether the code is one tool call with literal arguments, which a host can make without a
-//! sandbox. [`references`] lists the names that the code declares, and those that it uses and does not declare.
+//! [`shortcut()`] tells whether the code is one tool call with literal arguments, which a host can make without a
+//! sandbox. [`references()`] lists the names that the code declares, and those that it uses and does not declare.
 //! [`json`] writes JSON as V8 does.
 //!
-//! The parser recurses. [`prepare`] and [`references`] may overflow the stack on deeply nested code: call them where
-//! that is expected. [`shortcut`] and [`json`] check size and depth first and are safe anywhere. `scan` counts tokens
-//! of JavaScript, so `shortcut` must not parse anything else (TypeScript has the same tokens, JSX has not).
+//! The parser recurses. [`prepare()`] and [`references()`] may overflow the stack on deeply nested code: call them
+//! where that is expected. [`shortcut()`] and [`json`] check size and depth first and are safe anywhere. `scan` counts
+//! tokens of JavaScript, so `shortcut` must not parse anything else (TypeScript has the same tokens, JSX has not).
 #![warn(missing_docs)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! Prepares an author's code for V8: a parser tells its form, and [`form`] makes one strict-mode module of it.
+//! Prepares an author's code for V8: a parser tells its form, and `form` makes one strict-mode module of it.
 //!
 //! The author's own text stays on its own lines and columns, so that every position in an error is the author's.
 
@@ -25,11 +25,11 @@ pub struct Prepared {
     pub module: String,
     /// Line of the author's text on which the module begins, less one; negative: lines were put before it.
     pub line_offset: i32,
-    /// What to run after the module was evaluated.
+    /// Export to run after the module was evaluated.
     pub entry: Entry,
 }
 
-/// What to run of a module.
+/// Export of a module that is the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// The default export, a function around the author's code: call it.
@@ -162,7 +162,7 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
 /// Makes plain JavaScript of an author's source. Returns it with the number of lines of Markdown before it.
 ///
 /// # Errors
-/// [`SyntaxError`], as for [`prepare`].
+/// [`SyntaxError`], as for [`prepare()`].
 pub(crate) fn javascript(source: &str) -> Result<(JavaScript<'_>, u32), SyntaxError> {
     in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code))
 }

@@ -23,7 +23,7 @@ pub struct References {
     /// Names that the program declares in any scope, sorted, without the names of types; at most
     /// [`MAX_DECLARED_NAMES`]. One of them may hide a global.
     pub declared: Vec<String>,
-    /// Whether the program returns nothing anywhere and ends with an expression whose value is lost.
+    /// `true`: the program returns nothing anywhere and ends with an expression whose value is lost.
     pub missing_return: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct References {
 pub struct Undeclared {
     /// Name as in the code.
     pub name: String,
-    /// Whether the name itself is called or constructed: `name(…)`.
+    /// `true`: the name itself is called or constructed, as in `name(…)`.
     pub called: bool,
-    /// Whether it stands under `typeof` at least once, which is no error for an unknown name.
+    /// `true`: it stands under `typeof` at least once, which is no error for an unknown name.
     pub in_typeof: bool,
     /// Line of its first use in the author's text, counted from 1.
     pub line: u32,

@@ -15,7 +15,7 @@ use crate::{scan, strip};
 /// Maximum length in bytes of a source that can be a shortcut.
 pub const MAX_SHORTCUT_BYTES: usize = scan::MAX_BYTES;
 
-/// What code does that needs no sandbox. The caller has to check that the names are those of servers and tools.
+/// Effect of code that needs no sandbox. The caller has to check that the names are those of servers and tools.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shortcut {
     /// Calls one tool and returns its result.
@@ -35,7 +35,7 @@ pub struct LiteralCall {
     pub arguments: Literal,
 }
 
-/// How a call names its tool.
+/// Name of the tool in a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callee {
     /// `mcp.call("server.tool", …)`: the string, which may be no tool name.
@@ -93,7 +93,7 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
 struct Shape<'t> {
     /// Names that the code declares: of the function around the call, of the variable that takes its result.
     declared: Vec<&'t str>,
-    /// Whether the call may have an `await`.
+    /// `true`: the call may have an `await`.
     is_async: bool,
 }
 

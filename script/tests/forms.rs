@@ -1,5 +1,4 @@
-//! What may come as code: whatever it is, there is a module that holds the author's text as one piece, or a clear
-//! error.
+//! Tests the forms of code: any text gives a module that holds it as one piece, or a clear error.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use oxc_allocator::Allocator;
@@ -414,14 +413,14 @@ proptest! {
         match prepare(&source) {
             Ok(prepared) => {
                 assert_whole(&source, &prepared);
-                // What counts lines counts them as before.
+                // Lines are counted as before.
                 let before = usize::try_from(-prepared.line_offset.min(0)).unwrap();
                 prop_assert!(prepared.module.matches('\n').count() <= source.matches('\n').count() + before + 3);
             }
             Err(error) => prop_assert!(!error.message.is_empty()),
         }
         prop_assert!(references(&source).undeclared.len() < 14);
-        // What is a shortcut for the host is a program for the relay.
+        // A shortcut for the host is a program for the relay.
         if shortcut(&source).is_some() {
             prop_assert!(prepare(&source).is_ok(), "{source}");
         }

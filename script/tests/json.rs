@@ -20,7 +20,7 @@ fn compare(texts: &[String]) {
     }
 }
 
-/// What a worker does to what V8 wrote.
+/// Applies the worker's change to JSON that V8 wrote.
 fn without_lone_surrogates(json: &str) -> String {
     let mut replaced = String::new();
     let mut rest = json;

@@ -67,7 +67,7 @@ fn every_way_to_write_one_call_is_recognized() {
     let tool = Some(Shortcut::ToolInterface("exa.search".into()));
     assert_eq!(shortcut("await __getToolInterface(\"exa.search\")"), tool);
     assert_eq!(shortcut("const i = await __getToolInterface('exa.search'); return i"), tool);
-    // What only the caller can tell apart.
+    // Only the caller can tell these apart.
     assert_eq!(call("Math.max(1)"), Some((member("Math", "max"), "1".into())));
     assert_eq!(call("console.log(\"x\")"), Some((member("console", "log"), "\"x\"".into())));
 }
@@ -490,7 +490,7 @@ fn no_mixture_of_tokens_overflows_the_stack() {
     ];
     const FENCES: [&str; 6] = ["", "", "", "```ts\n", "```tsx\n", "```js\n"];
     let token = (select(&TOKENS[..]), 1..4_usize).prop_map(|(token, count)| token.repeat(count));
-    // What hides the quote that follows, in one language or the other, and what then ends there.
+    // Text that hides the quote behind it, in one language or the other, and text that then ends there.
     let hidden = select(&["", "", "<a>", "<a>{", "\n<!--", "\n-->", "//", "</"][..]);
     let quote = select(&["\"", "'", "`", "/*", "//", ""][..]);
     let bracket = select(&["[", "{", "(", "{a:", "<a>", "!", "a=>"][..]);

@@ -14,8 +14,13 @@ use crate::run::target_folder;
 /// Where the note lies in the target folder: the place of the checkout and of the target folder when something was last
 /// built.
 const NOTE: &str = "checkout.note";
-/// How a source file takes a path from cargo when it is compiled.
-const BAKED: &str = "env!(\"CARGO_";
+/// How a source file takes a path from cargo when it is compiled: `env!` of one of these variables.
+const BAKED: [&str; 4] = [
+    "env!(\"CARGO_BIN_EXE_",
+    "env!(\"CARGO_MANIFEST_DIR\"",
+    "env!(\"CARGO_MANIFEST_PATH\"",
+    "env!(\"CARGO_TARGET_TMPDIR\"",
+];
 /// Folders with no sources of ours in them.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
@@ -53,7 +58,8 @@ fn touch_sources(root: &Path, target: &Path) -> anyhow::Result<usize> {
     let mut touched = 0;
     for file in sources(root, target)? {
         let text = fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
-        if text.windows(BAKED.len()).any(|part| part == BAKED.as_bytes()) {
+        let text = String::from_utf8_lossy(&text);
+        if BAKED.iter().any(|baked| text.contains(baked)) {
             let open = File::options().append(true).open(&file);
             let set = open.and_then(|file| file.set_modified(now));
             set.with_context(|| format!("{} cannot be marked as changed", file.display()))?;
@@ -99,7 +105,7 @@ mod tests {
         fs::create_dir_all(root.join("src/target")).unwrap();
         for (name, text) in [
             ("src/baked.rs", "const ROOT: &str = env!(\"CARGO_MANIFEST_DIR\");"),
-            ("src/plain.rs", "fn main() {}"),
+            ("src/plain.rs", "const VERSION: &str = env!(\"CARGO_PKG_VERSION\");"),
             ("src/target/built.rs", "env!(\"CARGO_MANIFEST_DIR\")"),
         ] {
             fs::write(root.join(name), text).unwrap();

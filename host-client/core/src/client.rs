@@ -14,6 +14,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
+use serde::de::DeserializeOwned;
 use tokio::sync::broadcast;
 
 use crate::call::ledger::{Budget, Opened};
@@ -197,6 +198,29 @@ impl Client {
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
         self.execute(request).await?.await
+    }
+
+    /// Runs code and reads the value that it returns as a `T`.
+    ///
+    /// # Errors
+    /// Those of [`Client::run`], and [`Error::Result`]: the value is not a `T`.
+    pub async fn run_as<T: DeserializeOwned>(&self, request: ExecuteRequest) -> Result<T, Error> {
+        self.run(request).await?.parse()
+    }
+
+    /// Waits until the relay knows of the tools as they are now: code that runs after this can call them. Changes are collected
+    /// for up to a second before the relay is told. At once where nothing has changed.
+    ///
+    /// # Errors
+    /// - [`Error::Tools`]: the tools are more than a relay takes; it goes on with those that it knows.
+    /// - [`Error::Refused`]: the relay takes no changes of the tools in a session.
+    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
+    pub async fn tools_announced(&self) -> Result<(), Error> {
+        if !self.offers("tools_changed") {
+            return Err(Error::Refused("it takes no changes of the tools in a session".into()));
+        }
+        let version = *self.session.host.tools.changes().borrow();
+        self.session.announced(version).await
     }
 
     /// Starts code. The execution runs until it ends or what is returned here is dropped.

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
-use relay_proto::{Code, InvalidToolPattern, LimitName};
+use http::StatusCode;
+use relay_proto::{Code, ErrorCode, InvalidToolPattern, LimitName};
 
 use crate::audit::AuditError;
 use crate::outcome::{OutputItem, Usage, Warning};
@@ -33,6 +35,14 @@ pub enum Error {
     /// The relay does not accept the token.
     #[error("the relay does not accept the token: it may be missing, expired, or made for another relay")]
     Unauthenticated,
+    /// The server answers the connection with an HTTP status other than 401: it is no relay, or it is busy.
+    #[error("the relay refused the connection: HTTP status {status}")]
+    Status {
+        /// The status, such as 429 where the relay has no place for another connection.
+        status: StatusCode,
+        /// The time after which the server wants to be asked again; `None`: it does not say.
+        retry_after: Option<Duration>,
+    },
     /// The server that answers is no relay, or refuses the connection; the text is its reason.
     #[error("the relay refused the connection: {0}")]
     Refused(String),
@@ -81,10 +91,77 @@ impl Error {
         Self::Source { origin: origin.into(), reason: reason.into() }
     }
 
-    /// Returns the code of an execution's error; `None` for all other errors.
+    /// Returns the code of an execution's error, also one that only a newer relay knows; `None` for all other errors.
     pub fn code(&self) -> Option<&Code> {
         match self {
             Self::Execution(error) => Some(&error.code),
+            _ => None,
+        }
+    }
+
+    /// Returns the code of an execution's error, to be matched; `None`: it is another error, or this version does not know the
+    /// code.
+    ///
+    /// ```
+    /// use host_client_core::{Error, ErrorCode, ExecutionError};
+    ///
+    /// let error = Error::from(Box::new(ExecutionError::new(ErrorCode::CpuLimit, "the code computed for too long")));
+    /// let advice = match error.error_code() {
+    ///     Some(ErrorCode::CpuLimit | ErrorCode::Timeout) => "ask for less at once",
+    ///     Some(ErrorCode::EvalError) => "mend the code",
+    ///     _ => "look at the message",
+    /// };
+    /// assert_eq!(advice, "ask for less at once");
+    /// ```
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        match self.code()? {
+            Code::Known(code) => Some(*code),
+            Code::Unknown(_) => None,
+        }
+    }
+
+    /// Tells whether the same request may be made again later: nothing of it was run. That is so where no relay was reached or
+    /// it was busy ([`Error::Unreachable`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`). An execution that was
+    /// lost on its way is not among them: its tools may have run.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Status { status, .. } => matches!(status.as_u16(), 429 | 502..=504),
+            _ => self.error_code() == Some(ErrorCode::Overloaded),
+        }
+    }
+
+    /// Tells whether no session with a relay came about.
+    pub fn is_connect(&self) -> bool {
+        matches!(
+            self,
+            Self::Address { .. }
+                | Self::Unreachable { .. }
+                | Self::Unauthenticated
+                | Self::Status { .. }
+                | Self::Refused(_)
+                | Self::Local(_)
+        )
+    }
+
+    /// Tells whether the token is the reason: it is not accepted, or does not allow this.
+    pub fn is_auth(&self) -> bool {
+        matches!(self, Self::Unauthenticated)
+            || matches!(self.error_code(), Some(ErrorCode::Unauthenticated | ErrorCode::PermissionDenied))
+    }
+
+    /// Tells whether time ran out: of connecting, of the execution, or of its CPU.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Unreachable { error, .. } => error.kind() == io::ErrorKind::TimedOut,
+            _ => matches!(self.error_code(), Some(ErrorCode::Timeout | ErrorCode::CpuLimit)),
+        }
+    }
+
+    /// Returns the time after which the relay wants to be asked again; `None`: it did not say.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

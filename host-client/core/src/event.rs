@@ -1,11 +1,16 @@
 //! The events of an execution, for applications that watch it. Watching never delays a tool: a watcher that is too slow
 //! misses events, and is told how many.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::Stream;
 use relay_proto::{Code, ToolName};
 use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
 pub use crate::outcome::{OutputItem, OutputKind};
 
@@ -166,27 +171,35 @@ pub enum Event {
 /// ```
 #[derive(Debug)]
 pub struct EventStream {
-    events: broadcast::Receiver<Event>,
+    events: BroadcastStream<Event>,
     has_ended: bool,
 }
 
 impl EventStream {
     pub(crate) fn new(events: broadcast::Receiver<Event>) -> Self {
-        Self { events, has_ended: false }
+        Self { events: BroadcastStream::new(events), has_ended: false }
     }
 
     /// Waits for the next event; `None`: the last one was returned, or the execution was dropped.
     pub async fn next(&mut self) -> Option<Event> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if self.has_ended {
-            return None;
+            return Poll::Ready(None);
         }
-        match self.events.recv().await {
-            Ok(event) => {
+        Poll::Ready(match ready!(Pin::new(&mut self.events).poll_next(cx)) {
+            Some(Ok(event)) => {
                 self.has_ended = matches!(event, Event::Ended { .. });
                 Some(event)
             }
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Event::Missed(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
+            Some(Err(BroadcastStreamRecvError::Lagged(missed))) => Some(Event::Missed(missed)),
+            None => None,
+        })
     }
 }

@@ -114,7 +114,7 @@ impl Host {
         self
     }
 
-    /// Turns on or off, as is the default, the learning of result types: the types of the results of tools without an
+    /// Turns the learning of result types on or off; it is off by default. The types of the results of tools without an
     /// output schema are observed, and shown to models in the tools' declarations. Values are never kept, and results
     /// are not checked against these types.
     #[must_use]

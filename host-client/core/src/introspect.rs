@@ -69,7 +69,7 @@ pub(crate) fn answer(
     let arguments = match arguments {
         Value::Object(arguments) => arguments,
         Value::Null => &empty,
-        _ => return Err(unfit(tool, "they are no object")),
+        _ => return Err(unfit(tool, "they are not an object")),
     };
     let text = |field: &str| match arguments.get(field) {
         Some(Value::String(text)) => Ok(text.as_str()),

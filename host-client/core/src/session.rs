@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use relay_proto::wire::message::Payload;
 use relay_proto::{CallId, ExecutionId, wire};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::call::dispatch::{self, Caller};
 use crate::call::ledger::{Ledger, Refused};
@@ -23,6 +23,7 @@ use crate::host::Host;
 use crate::random::random_key;
 use crate::rules::approval::Grants;
 use crate::text::short_name;
+use announce::Announced;
 
 /// How many messages wait to be written.
 const MESSAGES: usize = 256;
@@ -49,6 +50,10 @@ pub(crate) struct Session {
     knows_states: bool,
     /// The sequence number of the last message of the relay. Welcome was the first.
     received: AtomicU64,
+    /// What the relay was told of the tools.
+    announced: watch::Sender<Announced>,
+    /// Whether the session is over.
+    is_over: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Session {
@@ -92,8 +97,15 @@ impl Outbox {
 }
 
 impl Session {
-    /// Begins a session after hello and welcome. `knows_states`: the relay offers `call_state`.
+    /// Begins a session without a connection. `knows_states`: the relay offers `call_state`.
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
     pub(crate) fn new(host: Arc<Host>, knows_states: bool) -> (Arc<Self>, Outbox) {
+        Self::with_announced(host, knows_states, Announced::default())
+    }
+
+    /// Begins a session after hello, which has announced a version of the tools, and welcome. `knows_states`: the relay offers
+    /// `call_state`.
+    fn with_announced(host: Arc<Host>, knows_states: bool, announced: Announced) -> (Arc<Self>, Outbox) {
         let (outbound, queue) = mpsc::channel(MESSAGES);
         let session = Arc::new(Self {
             host,
@@ -104,6 +116,8 @@ impl Session {
             renewal: Mutex::default(),
             knows_states,
             received: AtomicU64::new(1),
+            announced: watch::Sender::new(announced),
+            is_over: watch::Sender::new(false),
         });
         let outbox = Outbox { queue, session: Arc::downgrade(&session), sequence: 1 };
         (session, outbox)
@@ -115,6 +129,13 @@ impl Session {
         self.ledger.lose(reason);
         // Whoever waits for a renewal waits no longer.
         self.take_renewal();
+        self.is_over.send_replace(true);
+    }
+
+    /// Waits until the session is over.
+    async fn ended(&self) {
+        // The sender is ours: this cannot fail.
+        let _ = self.is_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 
     /// Waits for the answer to a renewal that is about to be sent; `None`: another one is on its way.

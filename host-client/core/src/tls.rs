@@ -16,7 +16,8 @@ use tokio_rustls::client::TlsStream;
 /// # Errors
 /// `host` is not a DNS name or IP address, or `authorities` are not usable. The text says which.
 pub(crate) fn connector(host: &str, authorities: Option<&[u8]>) -> Result<Connector, String> {
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| "it names no host".to_owned())?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| "its host is neither a DNS name nor an IP address".to_owned())?;
     Ok(Connector { connector: TlsConnector::from(Arc::new(client_config(authorities)?)), name })
 }
 

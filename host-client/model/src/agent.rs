@@ -1,8 +1,9 @@
-//! Tools for any agent loop: what its model is told of them, in the shape of its provider, and what it reads of a call.
+//! Tools for any agent loop: their definitions in the shape of the model's provider, and reports of calls for the
+//! model.
 //!
 //! ```no_run
-//! # async fn example(client: host_client::Client) {
-//! use host_client::ExecuteCode;
+//! # async fn example(client: host_client_core::Client) {
+//! use host_client_model::ExecuteCode;
 //!
 //! let tool = ExecuteCode::new(client);
 //! let tools: Vec<_> = tool.definitions().iter().map(|definition| definition.openai_chat()).collect();
@@ -34,44 +35,67 @@ pub use definition::Definition;
 #[cfg(feature = "rig")]
 pub use rig::ToolFailed;
 
-/// The tool that finds tools for code, as the texts name it.
+/// Name of the tool that searches the tools that code can call.
 pub const SEARCH_TOOL: &str = "search_tools";
-/// The tool that says how tools are called by code, as the texts name it.
+/// Name of the tool that returns the types and schemas of tools that code can call.
 pub const DESCRIBE_TOOL: &str = "describe_tools";
-/// The tools beside `execute_code`, and what they do.
+/// Names and descriptions of the tools beside `execute_code`.
 const LOOKUPS: [(&str, &str); 3] = [
     (SEARCH_TOOL, "Finds tools that code can call, by words, and gives their types; the best first."),
     (DESCRIBE_TOOL, "Gives the types and schemas of tools that code can call, by their names."),
     (
         READ_TOOL,
-        "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with it: a \
-         part by its path, page by page.",
+        "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
+         it: a part by its path, page by page.",
     ),
 ];
-/// The most tokens of the overview of tools in a description, about.
+/// Default of [`ExecuteCode::overview_tokens`].
 const OVERVIEW_TOKENS: usize = 3_000;
 
-/// `execute_code` as a tool of an agent loop: the model writes one program in the place of many tool calls. Beside it are
-/// `search_tools` and `describe_tools`, which tell what programs can call, and `read_output`, which gives the rest of a result
-/// that was too long to show. Over MCP, the same tools are [`serve_mcp`](crate::serve_mcp).
+/// `execute_code` as a tool of an agent loop: the model writes one program instead of many tool calls.
 ///
-/// One is good for one conversation, whose results it keeps; clones are the same one.
+/// Beside it are `search_tools` and `describe_tools`, which describe the tools that programs can call, and
+/// `read_output`, which returns the rest of a result that was too long to show. `serve_mcp` offers the same tools over
+/// MCP.
+///
+/// Use one for each conversation: it keeps the results of that conversation. Clones share them.
+///
+/// ```
+/// use host_client_core::client::LazyClient;
+/// use host_client_core::{Client, ClientConfig, Tools};
+/// use host_client_model::ExecuteCode;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // Connects at the first call. A connected `Client` can be given as well.
+/// let config = ClientConfig::new("ws://127.0.0.1:8080/ws", "the token");
+/// let client = LazyClient::new(Tools::new(), move |host| Client::connect(config.clone(), host));
+/// let tool = ExecuteCode::new(client);
+///
+/// // Give the model the definitions …
+/// let names: Vec<_> = tool.definitions().into_iter().map(|definition| definition.name).collect();
+/// assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
+/// // … and pass on its calls. An error is a report, too: the model reads it.
+/// let report = tool.call_tool("execute_code", serde_json::json!({"script": "return 6 * 7"})).await;
+/// assert!(report.is_error && report.text.starts_with("INVALID_INPUT"));
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ExecuteCode {
     client: LazyClient,
     overview_tokens: usize,
-    /// How results are shown.
+    /// Settings by which results are shortened.
     output: OutputConfig,
-    /// Those of this conversation that were not shown as a whole.
+    /// Results of this conversation that were not shown as a whole.
     store: OutputStore,
 }
 
 impl ExecuteCode {
-    /// What the tool is called.
+    /// Name of the tool.
     pub const NAME: &'static str = "execute_code";
 
-    /// The tool for the tools of a host: give it a [`Client`](host_client_core::Client), or a [`LazyClient`] that connects at the first
-    /// call.
+    /// Creates the tool for the tools of a host, given as a [`Client`](host_client_core::Client), or as a
+    /// [`LazyClient`] that connects at the first call.
     pub fn new(client: impl Into<LazyClient>) -> Self {
         Self {
             client: client.into(),
@@ -81,40 +105,41 @@ impl ExecuteCode {
         }
     }
 
-    /// Sets how long the overview of tools in its description may be, in tokens, about; 3,000 unless set.
+    /// Sets the maximum length of the overview of tools in the description, in estimated tokens. Default: 3,000.
     #[must_use]
     pub fn overview_tokens(mut self, most: usize) -> Self {
         self.overview_tokens = most;
         self
     }
 
-    /// Sets how results are shown to the model.
+    /// Sets how results are shortened for the model. Default: [`OutputConfig::default`].
     #[must_use]
     pub fn output(mut self, output: OutputConfig) -> Self {
         self.output = output;
         self
     }
 
-    /// Sets how much is kept of the results that are not shown as a whole, and forgets those that there are.
+    /// Sets how much is kept of results that are not shown as a whole, and drops those that are kept. Default:
+    /// [`StoreConfig::default`].
     #[must_use]
     pub fn keep(mut self, kept: StoreConfig) -> Self {
         self.store = OutputStore::new(kept);
         self
     }
 
-    /// The same for another conversation: it shares the host and the room for results, and neither approvals nor results of
-    /// a session. Only where it was made for a [`Client`](host_client_core::Client) that was connected already, that session is shared,
-    /// too.
+    /// Returns the tool for another conversation. It shares the host and the memory limit of results, but neither
+    /// results nor the session with its approvals. If the tool was created from a connected
+    /// [`Client`](host_client_core::Client), the session is shared, too.
     #[must_use]
     pub fn for_another_conversation(&self) -> Self {
         Self { client: self.client.separate(), store: self.store.for_another_session(), ..self.clone() }
     }
 
-    /// What the model is told of `execute_code`. The tools in it are those of now: ask again for each turn.
+    /// Returns the definition of `execute_code`. It lists the tools that exist now: call it again for each turn.
     pub fn definition(&self) -> Definition {
         let description = format!(
-            "Runs JavaScript or TypeScript in a sandbox and returns its value. Do in one program what would be many tool \
-             calls: loop, filter, join.\n{}\
+            "Runs JavaScript or TypeScript in a sandbox and returns its value. Do in one program what would be many \
+             tool calls: loop, filter, join.\n{}\
              - {SEARCH_TOOL} and {DESCRIBE_TOOL} say more about the tools; they are called outside of programs.\n\
              {}",
             surroundings(&self.client.model_bindings()),
@@ -123,7 +148,7 @@ impl ExecuteCode {
         defined::<ExecuteArguments>(Self::NAME, description)
     }
 
-    /// What the model is told of all four tools, `execute_code` first.
+    /// Returns the definitions of all four tools, `execute_code` first.
     pub fn definitions(&self) -> Vec<Definition> {
         let lookups = LOOKUPS.map(|(name, description)| match name {
             SEARCH_TOOL => defined::<SearchArguments>(name, description.to_owned()),
@@ -133,8 +158,8 @@ impl ExecuteCode {
         [self.definition()].into_iter().chain(lookups).collect()
     }
 
-    /// Runs what the model asks for with `execute_code`, and gives what it should read: never an error of ours, whatever it
-    /// sent. Arguments may be an object, or its JSON as a text, as OpenAI has it.
+    /// Runs a call of `execute_code`, and returns the report for the model. Failures are reports, too. `arguments` is
+    /// an object, or a string with its JSON, as OpenAI sends it.
     pub async fn call(&self, arguments: Value) -> Report {
         let parsed = parse::<ExecuteArguments>(Self::NAME, unwrapped(arguments));
         let (request, intent) = match parsed.and_then(ExecuteArguments::into_request) {
@@ -145,7 +170,8 @@ impl ExecuteCode {
         self.report(outcome.await, intent).await
     }
 
-    /// Does what the model asks for with any of the four tools, in the same way.
+    /// Runs a call of any of the four tools, as [`call`](Self::call) does. An unknown name gives a report with
+    /// `INVALID_INPUT`.
     pub async fn call_tool(&self, name: &str, arguments: Value) -> Report {
         let arguments = unwrapped(arguments);
         let done = match name {
@@ -161,37 +187,39 @@ impl ExecuteCode {
         done.unwrap_or_else(report::refused)
     }
 
+    /// Returns the client, which connects when it is first used.
     #[cfg(feature = "serve-mcp")]
     pub(crate) fn client(&self) -> &LazyClient {
         &self.client
     }
 
-    /// What the model reads of an execution.
+    /// Makes the report of an execution.
     pub(crate) async fn report(&self, outcome: Result<Outcome, Error>, intent: Option<String>) -> Report {
         report::report(outcome, intent, self.output, &self.store).await
     }
 }
 
-/// Whether it is the name of one of the four tools.
+/// Returns `true` for the names of the four tools.
 #[cfg(feature = "serve-mcp")]
 pub(crate) fn is_tool(name: &str) -> bool {
     name == ExecuteCode::NAME || LOOKUPS.iter().any(|(lookup, _)| *lookup == name)
 }
 
-/// What is said to whoever calls another tool.
+/// Returns the error message for a call of another tool.
 pub(crate) fn no_such_tool() -> String {
     let lookups = LOOKUPS.map(|(name, _)| name).join(", ");
     format!("there is no such tool; there are: {}, {lookups}", ExecuteCode::NAME)
 }
 
+/// Makes a definition with the schema of an arguments type.
 fn defined<T: JsonSchema>(name: &str, description: String) -> Definition {
     Definition::new(name, description, Value::Object((*schema::<T>()).clone()))
 }
 
-/// Arguments that came as the text of their JSON.
+/// Parses arguments that are a string with JSON.
 pub(crate) fn unwrapped(arguments: Value) -> Value {
     match &arguments {
-        // What is no JSON stays a text, which fits no schema.
+        // A string that is not JSON stays one, and then does not match the schema.
         Value::String(text) => serde_json::from_str(text).unwrap_or(arguments),
         _ => arguments,
     }

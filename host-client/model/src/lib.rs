@@ -1,10 +1,12 @@
-//! What a model meets: tools that run its code, results that fit, programs written from requests.
+//! Code execution for models: tools that run a model's code, results that fit into its context, programs written from
+//! requests.
 //!
-//! - [`output`]: results made to fit, with handles to the rest; [`report`]: what a model reads of an outcome
-//! - [`agent`]: running code as a tool of any agent loop; [`serve_mcp`]: the same as an MCP server
-//! - [`programmatic`]: from a user's request to a result, by a model that writes the code; [`sandbox_execute`]: the same as a
+//! Applications name the crate `host-client`, which re-exports all of this.
+//! - [`output`]: shortens results, and keeps the whole under a handle; `report`: formats an outcome for a model
+//! - [`agent`]: `execute_code` as a tool of any agent loop; `serve_mcp`: the same as an MCP server
+//! - [`programmatic`]: answers a user's request with a program that a model writes; `sandbox_execute`: the same as a
 //!   tool of another agent, for the files of a folder
-//! - `arguments`: the arguments that models write; `surroundings`: what they are told of the place where code runs
+//! - `arguments`: the arguments of the tools; `surroundings`: the description of the place where code runs
 #![warn(missing_docs)]
 
 pub mod agent;

@@ -1,14 +1,14 @@
-//! What a model reads of a result, so that no result floods its context.
+//! Shortens results for models, so that no result floods a context.
 //!
-//! On the host, after the result, in this order; each step is on unless it is turned off in [`OutputConfig`]:
-//! - `attachment`: images and other binary data are handed over as such, and not as text
-//! - `intent`: of a long result, the sections that have to do with what it is wanted for
-//! - `summary`: large JSON as its shape, its first items and the names of the rest
-//! - `cut`: whatever is too long still, without its middle
-//! - `footer`: how much that saved
+//! The steps run on the host, in this order; [`OutputConfig`] turns off each of them:
+//! - `attachment`: takes images and other binary data out of the text
+//! - `intent`: reduces a long result to the sections that match an intent
+//! - `summary`: replaces large JSON by its shape, its first items and the names of the rest
+//! - `cut`: cuts the middle out of a text that is still too long
+//! - `footer`: says how much was saved
 //!
-//! Of a result that is not shown as a whole, [`OutputStore`] keeps the whole, for the model to page through by a handle.
-//! Results are what strangers make of them: all work is linear in their length, and everything that is kept is bounded.
+//! [`OutputStore`] keeps a result that is not shown as a whole, and a model reads it page by page with a handle.
+//! Results are untrusted: all work is linear in their length, and everything that is kept is bounded.
 
 mod attachment;
 mod chunk;
@@ -31,21 +31,35 @@ pub use page::{Page, ReadError};
 pub use store::{OutputStore, StoreConfig};
 pub use summary::SummaryConfig;
 
-/// The tool by which a model reads on, as the texts name it.
+/// Name of the tool by which a model reads the rest of a result.
 pub const READ_TOOL: &str = "read_output";
 
-/// The steps; `None` turns one off.
+/// Steps that shorten a result; `None` turns off a step. By default all are on.
+///
+/// ```
+/// use host_client_model::{OutputConfig, OutputStore};
+///
+/// let items: Vec<_> = (0..2_000).map(|id| serde_json::json!({"id": id, "name": format!("item {id}")})).collect();
+/// let json = serde_json::to_vec(&items).unwrap();
+/// let store = OutputStore::default();
+/// let shown = OutputConfig::default().show(&json, None, Some(&store));
+/// assert!(shown.text.len() < 10_000 && !shown.is_whole);
+/// assert!(shown.text.starts_with("[Summary: an array of 2000 items"));
+/// // The rest is in the store:
+/// let page = store.read(&shown.handle.unwrap(), "[1999].name", 0, None).unwrap();
+/// assert!(page.text.contains("item 1999"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputConfig {
-    /// Handing over binary data as such. Turned off, it stays in the text, in base64.
+    /// Takes binary data out of the text, as attachments. `None`: it stays in the text, in base64.
     pub attachments: Option<AttachmentsConfig>,
-    /// Filtering by intent.
+    /// Filters long results by an intent.
     pub intent: Option<IntentConfig>,
-    /// Summarizing large JSON.
+    /// Summarizes large JSON.
     pub summary: Option<SummaryConfig>,
-    /// Cutting out the middle.
+    /// Cuts out the middle of long texts.
     pub cut: Option<CutConfig>,
-    /// Saying what was saved.
+    /// Adds a line that says how much was saved.
     pub footer: Option<FooterConfig>,
 }
 
@@ -61,25 +75,25 @@ impl Default for OutputConfig {
     }
 }
 
-/// A result as a model gets it.
+/// Result in the form for a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// What it reads: a string as its text, everything else as JSON; or what the steps made of it.
+    /// Text for the model: a string as itself, other values as JSON; or what the steps made of it.
     pub text: String,
-    /// What it gets beside the text, in the order in which the text names it.
+    /// Binary data beside the text, in the order in which the text names it.
     pub attachments: Vec<Attachment>,
-    /// Whether the text says all of the result, but for what is attached.
+    /// `true`: the text contains the whole result, apart from the attachments.
     pub is_whole: bool,
-    /// Where it is not: what [`OutputStore::read`] gives the rest for.
+    /// Handle of the whole result for [`OutputStore::read`]; `None` if the result is whole, or was not kept.
     pub handle: Option<String>,
 }
 
 impl OutputConfig {
-    /// Shows a result, which is UTF-8 JSON. `intent` says in words what it is wanted for. What is not shown as a whole is kept
-    /// in `store`: with the attachments taken out, or where there were too many to attach, as it came.
+    /// Shortens a result, which is UTF-8 JSON. `intent`: words that say what the result is for. `store`: keeps a result
+    /// that is not shown as a whole, without its attachments, or unchanged if not all binary data could be attached.
     ///
-    /// It takes up to some hundred milliseconds for the largest results; results that are not UTF-8, or no JSON, are shown as
-    /// the text that they are.
+    /// The largest results take some hundred milliseconds. Bytes that are not JSON are treated as a text, with invalid
+    /// UTF-8 replaced.
     pub fn show(&self, json: &[u8], intent: Option<&str>, store: Option<&OutputStore>) -> Shown {
         let Document { text, is_json } = Document::read(json);
         let taken = self.attachments.and_then(|config| attachment::taken_out(&text, is_json, config));
@@ -87,12 +101,12 @@ impl OutputConfig {
             Some(taken) => (Cow::from(taken.text), taken.attachments, taken.left_out_bytes),
             None => (Cow::from(&*text), Vec::new(), 0),
         };
-        // What is attached was not saved.
+        // Attached data does not count as saved.
         let processed = rest.len() + left_out_bytes;
         let fitted = self.fit(&rest, is_json, intent);
         let is_whole = fitted.is_none() && left_out_bytes == 0;
         let mut shown = fitted.unwrap_or_else(|| rest.as_ref().to_owned());
-        // What was left out is nowhere else.
+        // Binary data that is not attached is in the original text only.
         let kept = if left_out_bytes > 0 { &text } else { &rest };
         let handle = store.filter(|_| !is_whole).and_then(|store| store.keep(kept, is_json));
         if let Some(handle) = &handle {
@@ -107,7 +121,7 @@ impl OutputConfig {
         Shown { text: shown, attachments, is_whole, handle }
     }
 
-    /// What the steps make of a text; nothing where they leave it as it is.
+    /// Applies the steps to a text. Returns `None` if they leave it unchanged.
     fn fit(&self, text: &str, is_json: bool, intent: Option<&str>) -> Option<String> {
         let filtered = match (self.intent, intent) {
             (Some(config), Some(intent)) => intent::filtered(text, is_json, intent, self.unchanged(is_json), config),
@@ -119,7 +133,7 @@ impl OutputConfig {
         cut.or(shorter)
     }
 
-    /// How many bytes the steps that follow on the filter leave as they are: the filter ends there by itself.
+    /// Returns the number of bytes that the later steps leave unchanged: the maximum for the filter.
     fn unchanged(&self, is_json: bool) -> usize {
         let summary = self.summary.filter(|_| is_json).map_or(usize::MAX, |config| config.over_bytes);
         let cut = self.cut.map_or(usize::MAX, |config| config.characters);
@@ -127,10 +141,10 @@ impl OutputConfig {
     }
 }
 
-/// A result as a text.
+/// Result as a text.
 struct Document<'a> {
     text: Cow<'a, str>,
-    /// Whether the text is an array or an object in JSON.
+    /// `true`: the text is a JSON array or object.
     is_json: bool,
 }
 
@@ -138,11 +152,11 @@ impl<'a> Document<'a> {
     fn read(json: &'a [u8]) -> Self {
         let text = String::from_utf8_lossy(json);
         let text = match text.trim_start().starts_with('"') {
-            // One that holds half of a surrogate pair is no text; it stays as it came.
+            // A string with half a surrogate pair stays as written.
             true => serde_json::from_str::<String>(&text).map_or(text, Cow::from),
             false => text,
         };
-        // Code that returns JSON.stringify(value) means the value.
+        // A string with a JSON array or object, as of `JSON.stringify(value)`, is treated as that value.
         let is_json = json::is_container(&text);
         Self { text, is_json }
     }

@@ -1,21 +1,20 @@
-//! From a user's request to a result: a model writes one program for it, and the program is run.
+//! Answers a user's request with a program: a model writes it, and the relay runs it.
 //!
 //! ```no_run
-//! # async fn example(model: impl host_client::programmatic::Model, client: host_client::Client) {
-//! use host_client::programmatic::{Programmatic, ProgrammaticRequest};
+//! # async fn example(
+//! #     model: impl host_client_model::programmatic::Model, client: host_client_core::Client,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! use host_client_model::programmatic::{Programmatic, ProgrammaticRequest};
 //!
 //! let programmatic = Programmatic::new(model, client);
-//! let request = ProgrammaticRequest::new("How many open issues do we have?");
-//! match programmatic.run(request).await {
-//!     Ok(answer) => assert!(answer.outcome.value().is_ok() && answer.attempts.len() <= 2),
-//!     Err(failed) => assert!(!failed.to_string().is_empty()),
-//! }
-//! # }
+//! let answer = programmatic.run(ProgrammaticRequest::new("How many open issues do we have?")).await?;
+//! println!("{} ({} programs)", answer.outcome.value()?, answer.attempts.len());
+//! # Ok(()) }
 //! ```
 //!
-//! The model is asked while the relay is connected to. Code that fails is repaired once: the model is given the error with its
-//! hint, and answers with another program. Code that may have changed something before it failed is not: another run could do
-//! the same again. [`Repair`] says otherwise.
+//! The model is asked while the connection to the relay is made. A program that fails is repaired once: the model gets
+//! the error with its hint, and answers with another program. By default, a program that may have changed something
+//! before it failed is not repaired, because another run could repeat the change; see [`Repair`].
 
 mod answer;
 mod attempt;
@@ -41,35 +40,38 @@ pub use request::{ProgrammaticRequest, Step};
 #[cfg(feature = "rig")]
 pub use rig::RigModel;
 
-/// What of a result stays in the conversation: every later request reads it again.
+/// Maximum length of a result in the conversation, which every later request sends again.
 const CONVERSATION_CUT: CutConfig = CutConfig { characters: 20_000, head_percent: 60 };
 
-/// Whether the model may answer with another program where its first one failed.
+/// Condition for asking the model for another program after its first one failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repair {
-    /// No.
+    /// Never repair.
     Never,
-    /// Unless the first one had begun to change something: calls of tools that do not only read, or whose effect nobody knows.
+    /// Repair unless the first program called a tool that may change something: one whose effect is not `ReadOnly`, or
+    /// is undeclared.
     #[default]
     IfNothingChanged,
-    /// Whatever the first one did. The model is told which calls it had started; nothing keeps it from making them again.
+    /// Always repair. The model learns which tools were called, but nothing prevents it from calling them again.
     Always,
 }
 
-/// What holds for every request.
+/// Settings for all requests of a [`Programmatic`].
 #[derive(Debug, Clone)]
 pub struct ProgrammaticConfig {
-    /// How long the model may take for one reply.
+    /// Maximum time for one reply of the model. Default: 120 s.
     pub model_timeout: Duration,
-    /// The most bytes of one reply.
+    /// Maximum length of one reply, in bytes. Default: 256 KiB.
     pub reply_bytes: usize,
-    /// The most tokens of the overview of tools in the prompt, about.
+    /// Maximum length of the overview of tools in the prompt, in estimated tokens. Default: 3,000.
     pub overview_tokens: usize,
-    /// How a result is shown in the conversation. The answer has the value whole.
+    /// Settings by which a result is shortened in the conversation. Default: as [`OutputConfig::default`], but cut at
+    /// 20,000 characters. The answer has the whole value.
     pub output: OutputConfig,
-    /// Limits of the code that are to be lower than the session's. `tool_calls` is for all attempts together.
+    /// Limits of the program, if lower than those of the session. `tool_calls` counts for all attempts together.
+    /// Default: none.
     pub limits: LimitOverrides,
-    /// Whether code that failed is repaired.
+    /// Condition for repairing a program that failed. Default: [`Repair::IfNothingChanged`].
     pub repair: Repair,
 }
 
@@ -86,7 +88,22 @@ impl Default for ProgrammaticConfig {
     }
 }
 
-/// A model, and the tools that its programs call. Clones share both.
+/// Model that writes programs, and client that runs them. Clones share both.
+///
+/// ```no_run
+/// use host_client_core::{Client, ClientConfig, Tools};
+/// use host_client_model::programmatic::{CallbackModel, ModelReply};
+/// use host_client_model::{Programmatic, ProgrammaticRequest};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// // In place of a provider's model: answers each request with the same program.
+/// let model = CallbackModel::new(|_request| async { Ok(ModelReply::new("```js\nreturn 6 * 7\n```")) });
+/// let client = Client::connect(ClientConfig::new("ws://127.0.0.1:8080/ws", "the token"), Tools::new()).await?;
+/// let programmatic = Programmatic::new(model, client);
+/// let answer = programmatic.run(ProgrammaticRequest::new("What is six times seven?")).await?;
+/// assert_eq!(answer.outcome.value()?, 42);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Programmatic {
     model: Arc<dyn Model>,
@@ -104,33 +121,36 @@ impl fmt::Debug for Programmatic {
 }
 
 impl Programmatic {
-    /// A model and a way to the tools: a [`Client`](host_client_core::Client), or a [`LazyClient`] that connects while the model thinks.
+    /// Creates one from a model and a [`Client`](host_client_core::Client), or a [`LazyClient`] that connects while the
+    /// model thinks.
     pub fn new(model: impl Model, client: impl Into<LazyClient>) -> Self {
         Self::shared(Arc::new(model), client)
     }
 
-    /// The same with a model that is used elsewhere, too.
+    /// Creates one with a model that is shared with others.
     pub fn shared(model: Arc<dyn Model>, client: impl Into<LazyClient>) -> Self {
         Self { model, client: client.into(), config: ProgrammaticConfig::default() }
     }
 
-    /// Sets what holds for every request.
+    /// Sets the settings for all requests. Default: [`ProgrammaticConfig::default`].
     #[must_use]
     pub fn config(mut self, config: ProgrammaticConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// What the model is taught beside the application's own system prompt: what a program is, what is there, which tools.
+    /// Returns the part of the system prompt that this crate adds: the form of a program, its environment and the
+    /// tools.
     pub fn teaching(&self) -> String {
         let overview = self.client.host().tools().overview(self.config.overview_tokens);
         teach::system(&self.client.model_bindings(), &overview)
     }
 
-    /// Has the model write a program, and runs it. Dropping the future cancels whatever goes on.
+    /// Lets the model write a program, and runs it. Dropping the future cancels the execution.
     ///
     /// # Errors
-    /// The model gave no program that came to its end, or there is no model or no relay. What was tried stands in the error.
+    /// [`Failed`] with a [`ProgrammaticError`] and all attempts, if the model or the relay cannot be reached, or no
+    /// program of the model succeeded.
     pub async fn run(&self, request: ProgrammaticRequest) -> Result<ProgrammaticAnswer, Box<Failed>> {
         attempt::Run::new(self, request).run().await
     }

@@ -1,4 +1,4 @@
-//! What came of an execution, as the model reads it: as text, and as structured content of one shape.
+//! Reports of calls for models: as text, and as structured content.
 
 use std::time::Duration;
 
@@ -9,29 +9,28 @@ use host_client_core::error::{Error, ExecutionError};
 use host_client_core::event::{OutputItem, OutputKind};
 use host_client_core::{Outcome, Usage, Warning};
 
-/// The most bytes of output that are shown.
+/// Maximum length of the output in a report, in bytes.
 const MAX_OUTPUT_BYTES: usize = 20_000;
 
-/// What a model reads of one call of a tool.
+/// Report of one tool call for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The value, as itself where it is a text and as JSON otherwise, or what is shown of it; or what went wrong and what to
-    /// do about it.
+    /// Value of the code: a string as itself, other values as JSON, shortened if long; or the error, with advice.
     pub text: String,
-    /// What was printed and noticed beside it, if anything.
+    /// Output and warnings; `None` if there are none.
     pub notes: Option<String>,
-    /// Images and other binary data of the value, which the text names in this order.
+    /// Images and other binary data of the value, in the order in which the text names them.
     pub attachments: Vec<Attachment>,
-    /// Where the text is not all of the value: what `read_output` gives the rest for.
+    /// Handle for `read_output`; `None` if the text is the whole value.
     pub handle: Option<String>,
-    /// The same as JSON: `result` (or `shown` and `handle`) or `error`, `output`, `warnings`, `usage`. Nothing where nothing
-    /// was run.
+    /// The report as JSON: `result` (or `shown` and `handle`) or `error`, `output`, `warnings`, `usage`. `None` if no
+    /// code was run.
     pub structured: Option<Value>,
-    /// Whether it did not come to its end.
+    /// `true`: the call failed.
     pub is_error: bool,
 }
 
-/// The shape of the structured content, whether the code came to its end or not.
+/// Returns the JSON Schema of the structured content, for success and failure.
 #[cfg(feature = "serve-mcp")]
 pub(crate) fn schema() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
@@ -39,25 +38,25 @@ pub(crate) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "result": {"description": "What the code returned, if it came to its end and all of that is shown"},
-            "shown": text("What is shown of the value, where that is not all of it"),
-            "handle": text("What read_output gives the rest for"),
+            "result": {"description": "The value that the code returned, if it is shown as a whole"},
+            "shown": text("The part of the value that is shown, if it is not shown as a whole"),
+            "handle": text("The handle for read_output, which returns the rest of the value"),
             "error": {
                 "type": "object",
-                "description": "Why it did not",
+                "description": "The error, if the code failed",
                 "properties": {
                     "code": text("The kind of error, such as SYNTAX_ERROR, EVAL_ERROR or TIMEOUT"),
-                    "message": text("What happened"),
+                    "message": text("The description of the error"),
                     "line": count("The line of the code, from 1"),
                     "column": count("The column in the line, from 1"),
-                    "hint": text("What to do about it"),
+                    "hint": text("Advice on how to avoid the error"),
                     "limit": text("The limit that was hit"),
                     "tool": text("The tool whose failure the code did not catch"),
                     "tool_code": text("The code of that failure"),
                 },
                 "required": ["code", "message"],
             },
-            "output": text("What the code printed"),
+            "output": text("The output that the code printed"),
             "warnings": {"type": "array", "items": {"type": "string"}},
             "usage": {
                 "type": "object",
@@ -72,7 +71,8 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// What came of an execution. `intent` says what it was for, and what is not shown as a whole is kept in the store.
+/// Makes the report of an execution. `intent`: words that say what the code is for; `store`: keeps a result that is not
+/// shown as a whole.
 pub(crate) async fn report(
     outcome: Result<Outcome, Error>,
     intent: Option<String>,
@@ -85,7 +85,7 @@ pub(crate) async fn report(
         Err(error) => return refused(format!("the code was not run: {error}")),
     };
     let (json, store) = (outcome.json.clone(), store.clone());
-    // A large value takes its time, in which other calls have to go on.
+    // A large value takes long, and must not block other calls of this thread.
     let shown = tokio::task::spawn_blocking(move || output.show(&json, intent.as_deref(), Some(&store)));
     match shown.await {
         Ok(shown) => succeeded(&outcome, shown),
@@ -93,7 +93,7 @@ pub(crate) async fn report(
     }
 }
 
-/// What is not shown as a whole is not in the structured content either.
+/// Makes the report of a success. A value that is not shown as a whole is not in the structured content either.
 fn succeeded(outcome: &Outcome, shown: Shown) -> Report {
     let Shown { text, attachments, is_whole, handle } = shown;
     let mut structured = Map::new();
@@ -111,32 +111,33 @@ fn succeeded(outcome: &Outcome, shown: Shown) -> Report {
     Report { text, notes, attachments, handle, structured: Some(structured), is_error: false }
 }
 
-/// Whether it is an image of a kind that models take.
+/// Returns `true` for images of a type that models accept.
 #[cfg(any(feature = "serve-mcp", feature = "rig"))]
 pub(crate) fn is_image(attachment: &Attachment) -> bool {
     matches!(&*attachment.mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// What was asked for cannot be done; nothing was run.
+/// Makes the report of a call that was refused, before any code was run.
 pub(crate) fn refused(text: impl Into<String>) -> Report {
-    Report { is_error: true, ..said(text) }
+    Report { is_error: true, ..text_report(text) }
 }
 
-/// What is a text and no more.
-pub(crate) fn said(text: impl Into<String>) -> Report {
+/// Makes a report of a text.
+pub(crate) fn text_report(text: impl Into<String>) -> Report {
     Report { text: text.into(), notes: None, attachments: Vec::new(), handle: None, structured: None, is_error: false }
 }
 
-/// What is JSON and no more.
+/// Makes a report of JSON.
 pub(crate) fn listed(value: Value) -> Report {
-    Report { structured: Some(value.clone()), ..said(value.to_string()) }
+    Report { structured: Some(value.clone()), ..text_report(value.to_string()) }
 }
 
+/// Makes the error of a result that is not JSON.
 fn garbled(error: &Error) -> ExecutionError {
     ExecutionError::new(relay_proto::ErrorCode::Internal, format!("the relay sent no JSON as the result: {error}"))
 }
 
-/// How an execution failed.
+/// Makes the report of a failure.
 fn failed(error: &ExecutionError) -> Report {
     let fault = json!({
         "code": error.code.as_str(),
@@ -158,6 +159,7 @@ fn failed(error: &ExecutionError) -> Report {
     Report { notes, structured: Some(structured), ..refused(error.to_string()) }
 }
 
+/// Adds output, warnings and usage to the structured content.
 fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warnings: &[Warning], usage: &Usage) -> Value {
     if !output.is_empty() {
         structured.insert("output".into(), printed(output).into());
@@ -176,7 +178,7 @@ fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warning
     Value::Object(structured)
 }
 
-/// What was printed and noticed.
+/// Formats output and warnings; `None` if there are none.
 fn notes(output: &[OutputItem], warnings: &[Warning]) -> Option<String> {
     let mut notes = Vec::new();
     if !output.is_empty() {
@@ -186,6 +188,7 @@ fn notes(output: &[OutputItem], warnings: &[Warning]) -> Option<String> {
     (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
+/// Joins the items of output, up to a maximum.
 pub(crate) fn printed(output: &[OutputItem]) -> String {
     let mut text = String::new();
     for item in output {

@@ -1,11 +1,12 @@
-//! `sandbox_execute`: an objective about the files of one folder, carried out by a program that a model writes for it.
+//! `sandbox_execute`: carries out an objective about the files of one folder, by a program that a model writes.
 //!
-//! A tool of another agent's loop: it gives an objective, limits and globs, and gets a summary, what was read and called, and a
-//! patch or proposed edits. Nothing of the files passes through that agent's context but what the program returns.
+//! It is a tool for another agent's loop. The caller gives an objective, limits and globs, and gets a summary, the
+//! files read, the tools called, and a patch or proposed edits. Of the files, only what the program returns reaches the
+//! context of that agent.
 //!
-//! - Whoever builds the tool says which folder, and whether anything may be written: see [`SandboxExecute`].
-//! - Whoever calls it can only narrow that: a folder in that folder, globs, a write policy, limits.
-//! - What is reported as read, called and patched is what the host did, whatever the program says.
+//! - The application sets the folder, and allows or forbids writing: see [`SandboxExecute`].
+//! - The caller can only narrow that: a folder within, globs, a write policy, limits.
+//! - The files, calls and patches in the report are what the host did, whatever the program says.
 
 mod arguments;
 mod output;
@@ -42,28 +43,48 @@ pub use arguments::{OutputMode, SandboxInput, SandboxLimits, SandboxWorkspace, W
 pub use output::{EditAction, ProposedEdit, SandboxError, SandboxOutput, ToolUsage};
 use record::Recorder;
 
-/// The server's name, as programs call its tools.
+/// Name of the server whose tools the program calls.
 const SERVER: &str = "workspace";
-/// The longest objective, in bytes.
+/// Maximum length of an objective, in bytes.
 const MAX_OBJECTIVE_BYTES: usize = 20_000;
+/// Description of the tool for the calling model.
 const DESCRIPTION: &str = "\
-Has a program written and run that looks at the files of a folder, or changes them, for an objective in words. Use it where \
-many files have to be listed, searched or read: only a summary comes back, with what was read, what was called, and the edits \
-that are proposed or were made. Phase `discover` only reads; phase `write` changes what `writePolicy.allowedPaths` fits.";
-/// What the program is to return.
+Has a program written and run that looks at the files of a folder, or changes them, for an objective in words. Use it \
+where many files have to be listed, searched or read: only a summary comes back, with what was read, what was called, \
+and the edits that are proposed or were made. Phase `discover` only reads; phase `write` changes what \
+`writePolicy.allowedPaths` fits.";
+/// Instructions for the model: what its program must return.
 const TASK: &str = "\
-The request is an objective about the files of one folder, which the tools of `workspace` reach; paths are seen from it. \
-Return `{summary: string, proposedEdits?: [{path, action: \"create\" | \"modify\" | \"delete\" | \"rename\", reason}], \
-needsEscalation?: string}`: `summary` is a short text for whoever gave the objective, `needsEscalation` says what is missing \
-where the objective cannot be reached with what is allowed here.";
+The request is an objective about the files of one folder, which the tools of `workspace` reach; paths are seen from \
+it. Return `{summary: string, proposedEdits?: [{path, action: \"create\" | \"modify\" | \"delete\" | \"rename\", \
+reason}], needsEscalation?: string}`: `summary` is a short text for whoever gave the objective, `needsEscalation` says \
+what is missing where the objective cannot be reached with what is allowed here.";
+/// Instructions for the model to propose a patch.
 const WITH_PATCH: &str = "\
-Also return `patch?: string` with the edits that you propose, as one unified diff, or in the other format of `apply_patch`.";
+Also return `patch?: string` with the edits that you propose, as one unified diff, or in the other format of \
+`apply_patch`.";
 
-/// The tool. It is given a folder, and reads there; it writes only if it is told that it may.
+/// The tool `sandbox_execute` for one folder. It reads, and writes only after [`allow_writes`](Self::allow_writes).
+///
+/// ```no_run
+/// use host_client_core::{Client, ClientConfig};
+/// use host_client_model::SandboxExecute;
+/// use host_client_model::programmatic::Model;
+///
+/// # async fn example(model: impl Model) -> Result<(), Box<dyn std::error::Error>> {
+/// let config = ClientConfig::new("ws://127.0.0.1:8080/ws", "the token");
+/// let tool = SandboxExecute::new(model, "/srv/project", move |host| Client::connect(config.clone(), host))?
+///     .hide([".env", "*.pem"])?;
+/// // Give the calling model `tool.definition()`, and pass on its calls:
+/// let arguments = serde_json::json!({"objective": "Which files have more than 400 lines?", "phase": "discover"});
+/// let report = tool.call(arguments).await;
+/// println!("{}", report.text);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct SandboxExecute {
     model: Arc<dyn Model>,
-    /// The way to a relay. Each run has a host of its own.
+    /// Client of the relay. Each run has a host of its own.
     client: LazyClient,
     root: PathBuf,
     hidden: Vec<String>,
@@ -84,13 +105,13 @@ impl fmt::Debug for SandboxExecute {
 }
 
 impl SandboxExecute {
-    /// What the tool is called.
+    /// Name of the tool.
     pub const NAME: &'static str = "sandbox_execute";
 
-    /// The tool for a folder. `connect` makes a client of the host that it is given: each run has one of its own.
+    /// Creates the tool for a folder. `connect` connects a client for the host that it gets: each run has its own.
     ///
     /// # Errors
-    /// There is no such folder.
+    /// [`Error::Source`] if there is no such folder.
     pub fn new<Fut>(
         model: impl Model,
         root: impl AsRef<Path>,
@@ -119,10 +140,11 @@ impl SandboxExecute {
         })
     }
 
-    /// Hides files and folders by name, such as `.env` or `*.pem`, at any depth, whatever a caller asks for.
+    /// Hides files and folders by name, such as `.env` or `*.pem`, at any depth, whatever the caller asks for. Replaces
+    /// the names of an earlier call. Default: none.
     ///
     /// # Errors
-    /// It is no glob of names.
+    /// [`Error::Source`] if a name is an invalid glob, or contains a `/`.
     pub fn hide<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Result<Self, Error> {
         self.hidden = names.into_iter().map(Into::into).collect();
         let refuse =
@@ -138,43 +160,44 @@ impl SandboxExecute {
         Ok(self)
     }
 
-    /// Allows the phase `write`; without, it is refused. What may be written there, the caller says, unless an
-    /// [`approver`](Self::approver) is asked about each patch.
+    /// Allows the phase `write`. Default: `false`. The caller's write policy says which files may be written; set an
+    /// [`approver`](Self::approver) to be asked about each patch.
     #[must_use]
     pub fn allow_writes(mut self, yes: bool) -> Self {
         self.may_write = yes;
         self
     }
 
-    /// Sets who is asked about each patch. Without, patches are applied where the caller's write policy allows them.
+    /// Sets the approver of patches. Default: none, and patches that the caller's write policy allows are applied.
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Records what is asked, decided and done.
+    /// Sets the audit log that records calls and decisions. Default: none.
     #[must_use]
     pub fn audit(mut self, audit: Audit) -> Self {
         self.audit = Some(audit);
         self
     }
 
-    /// Sets what holds for the model and its programs, beside a caller's limits.
+    /// Sets the settings for the model and its programs. Limits of the caller lower them. Default:
+    /// [`ProgrammaticConfig::default`].
     #[must_use]
     pub fn config(mut self, config: ProgrammaticConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// What the calling agent's model is told of it.
+    /// Returns the definition for the calling agent's model.
     pub fn definition(&self) -> Definition {
         let parameters = Value::Object((*schema::<SandboxInput>()).clone());
         Definition::new(Self::NAME, DESCRIPTION.to_owned(), parameters)
     }
 
-    /// Does what the calling agent asks for. The report's text is the JSON of the [`SandboxOutput`]. Arguments may be an
-    /// object, or its JSON as a text.
+    /// Runs a call of the agent's model. The text of the report is the JSON of a [`SandboxOutput`]. `arguments` is an
+    /// object, or a string with its JSON.
     pub async fn call(&self, arguments: Value) -> Report {
         let output = match parse::<SandboxInput>(Self::NAME, unwrapped(arguments)) {
             Ok(input) => self.run(input).await,
@@ -183,7 +206,7 @@ impl SandboxExecute {
         output.into()
     }
 
-    /// Carries out an objective. Whatever fails is said in the output.
+    /// Carries out an objective. Failures are in [`SandboxOutput::error`].
     pub async fn run(&self, input: SandboxInput) -> SandboxOutput {
         let (began, phase) = (Instant::now(), input.phase);
         if phase == Phase::Write && !self.may_write {
@@ -204,7 +227,7 @@ impl SandboxExecute {
         let within = Duration::from_millis(input.limits.max_duration_ms);
         let ended = tokio::time::timeout(within, programmatic.run(request)).await;
         let mut output = match ended {
-            Ok(ended) => SandboxOutput::of(ended, &input),
+            Ok(ended) => SandboxOutput::from_result(ended, &input),
             Err(_) => {
                 let message = format!("it was not done within maxDurationMs, {} ms", within.as_millis());
                 SandboxOutput::failed(Some(phase), ErrorCode::Timeout.into(), message)
@@ -218,27 +241,27 @@ impl SandboxExecute {
         output
     }
 
-    /// A host that has the folder's tools and nothing else.
+    /// Makes a host with the tools of the folder only.
     fn host(&self, input: &SandboxInput, recorder: &Recorder) -> Result<(Host, Mount), String> {
         if input.objective.trim().is_empty() || input.objective.len() > MAX_OBJECTIVE_BYTES {
             return Err(format!("the objective has to have 1 to {MAX_OBJECTIVE_BYTES} bytes"));
         }
         let SandboxWorkspace { root, include_globs, exclude_globs } = &input.workspace;
-        let words = |error: Error| error.to_string();
-        let mut set = WorkspaceSet::open(self.folder(root.as_deref())?).map_err(words)?;
-        set = set.exclude(self.hidden.iter().chain(exclude_globs)).map_err(words)?;
+        let to_text = |error: Error| error.to_string();
+        let mut set = WorkspaceSet::open(self.folder(root.as_deref())?).map_err(to_text)?;
+        set = set.exclude(self.hidden.iter().chain(exclude_globs)).map_err(to_text)?;
         if !include_globs.is_empty() {
-            set = set.include(include_globs).map_err(words)?;
+            set = set.include(include_globs).map_err(to_text)?;
         }
         if input.phase == Phase::Write {
             let policy = input.write_policy.as_ref().filter(|policy| !policy.allowed_paths.is_empty());
             let policy =
                 policy.ok_or("the phase write needs writePolicy.allowedPaths: globs of what may be written")?;
-            set = set.writable(&policy.allowed_paths).map_err(words)?;
+            set = set.writable(&policy.allowed_paths).map_err(to_text)?;
             set = set.allow_create(policy.allow_create).allow_delete(policy.allow_delete);
         }
         let tools = Tools::new();
-        let mount = set.mount(&tools, SERVER).map_err(words)?;
+        let mount = set.mount(&tools, SERVER).map_err(to_text)?;
         let patch = format!("{SERVER}.apply_patch");
         let limits = &input.limits;
         let mut policy = Policy::new().in_write_phase([&patch]).budget(Budget {
@@ -260,7 +283,8 @@ impl SandboxExecute {
         Ok((host, mount))
     }
 
-    /// The folder that is asked for, in the one that there is. It is not told what there is outside.
+    /// Returns the requested folder within the root. The error is the same for a folder outside and one that does not
+    /// exist.
     fn folder(&self, asked: Option<&str>) -> Result<PathBuf, String> {
         let Some(asked) = asked else { return Ok(self.root.clone()) };
         let none = || format!("workspace.root: there is no folder {asked:?} in {}", self.root.display());
@@ -270,6 +294,7 @@ impl SandboxExecute {
         if folder.is_dir() && !is_hidden { Ok(folder) } else { Err(none()) }
     }
 
+    /// Makes the request to the model.
     fn request(&self, input: &SandboxInput, denied: Arc<Mutex<Option<String>>>) -> ProgrammaticRequest {
         let with_patch = input.output_mode == OutputMode::SummaryAndPatch && input.phase == Phase::Discover;
         let task = if with_patch { format!("{TASK} {WITH_PATCH}") } else { TASK.to_owned() };
@@ -281,7 +306,7 @@ impl SandboxExecute {
         })
     }
 
-    /// The limits of the application, lowered to the caller's.
+    /// Returns the limits of the application, lowered to those of the caller.
     fn limits(&self, asked: &SandboxLimits) -> LimitOverrides {
         let mut limits = self.config.limits.clone();
         for (name, asked) in [

@@ -1,8 +1,8 @@
-//! Running code as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
+//! Code execution as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
 //!
-//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` tell which there are, and `read_output`
-//! gives the rest of a result that was too long to show: the tools of [`agent`](crate::agent). Tool calls are told as progress,
-//! a cancelled request cancels its execution, and approvals are asked for by elicitation.
+//! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` describe them, and `read_output`
+//! returns the rest of a result that was too long to show: the tools of [`agent`](crate::agent). Tool calls are
+//! reported as progress, a cancelled request cancels its execution, and approvals are requested by elicitation.
 
 mod elicit;
 mod execute;
@@ -35,16 +35,34 @@ use host_client_core::host::Host;
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
 
-/// Of one change after another, the client is told once in this time.
+/// Minimum time between two notifications that the tools changed.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// An MCP server that runs code. One for each MCP session; its connection to the relay is made at the first code, and again
-/// when it was lost.
+/// MCP server that runs code, for one MCP session. It connects to the relay when code is first run, and again after the
+/// connection was lost.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use host_client_core::{Client, ClientConfig, Host, Tools};
+/// use host_client_model::serve_mcp::{CodeServer, HttpConfig, HttpToken, router};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let host = Arc::new(Host::new(Tools::new()));
+/// let relay = ClientConfig::new("ws://127.0.0.1:8080/ws", "the token");
+/// let server = CodeServer::new(host, move |host| Client::connect(relay.clone(), host));
+/// // Over HTTP at `/mcp`; on standard input and output, serve it with `rmcp::ServiceExt::serve`.
+/// let token = HttpToken::new("a secret of at least sixteen bytes")?;
+/// let config = HttpConfig { token: Some(token), ..HttpConfig::default() };
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:8931").await?;
+/// axum::serve(listener, router(server, config)).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct CodeServer {
     host: Arc<Host>,
     tools: ExecuteCode,
-    /// What goes on beside the requests of the session, and ends with it.
+    /// Background tasks of the session, which end with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -55,7 +73,7 @@ impl fmt::Debug for CodeServer {
 }
 
 impl CodeServer {
-    /// A server for the tools of a host. `connect` makes a client of that host.
+    /// Creates a server for the tools of a host. `connect` connects a client for that host.
     pub fn new<Fut>(host: Arc<Host>, connect: impl Fn(Arc<Host>) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
@@ -64,15 +82,16 @@ impl CodeServer {
         Self { host, tools, tasks: Arc::default() }
     }
 
-    /// Sets how results are shown to the model, and how much of those that are not shown as a whole is kept for each session.
+    /// Sets how results are shortened for the model, and how much of results that are not shown as a whole is kept for
+    /// each session. Default: the defaults of both.
     #[must_use]
     pub fn output(mut self, output: OutputConfig, kept: StoreConfig) -> Self {
         self.tools = self.tools.output(output).keep(kept);
         self
     }
 
-    /// The same server for another MCP session: it shares the host, and neither approvals nor results of a
-    /// session.
+    /// Returns the server for another MCP session. It shares the host, but neither the approvals nor the results of
+    /// this session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         let tools = self.tools.for_another_conversation();
@@ -80,7 +99,7 @@ impl CodeServer {
     }
 }
 
-/// What the client is told of a tool.
+/// Converts a definition for the MCP client.
 fn offered(definition: Definition) -> Tool {
     let object = |value| match value {
         Value::Object(members) => Arc::new(members),
@@ -107,26 +126,26 @@ impl ServerHandler for CodeServer {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new("relay-host", env!("CARGO_PKG_VERSION")))
             .with_instructions(
-                "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say which \
-                 tools the program can call.",
+                "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say \
+                 which tools the program can call.",
             )
     }
 
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
-        // Later ones have no requests from server to client, and so no way to ask for an approval while code runs.
+        // Later versions have no requests from server to client, and so no way to ask for an approval while code runs.
         ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).into()
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let mut changes = self.host.tools().changes();
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever says twice that it is initialized is told once.
+        // A client that sends `initialized` twice gets each notification once.
         if !tasks.is_empty() {
             return;
         }
         tasks.spawn(async move {
             while changes.changed().await.is_ok() {
-                // The overview of the tools is in a description.
+                // The description of `execute_code` contains the overview of the tools.
                 if context.peer.notify_tool_list_changed().await.is_err() {
                     break;
                 }
@@ -154,7 +173,7 @@ impl ServerHandler for CodeServer {
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let report = if name == ExecuteCode::NAME {
-            // It is told as progress, asks its questions here, and ends with its request.
+            // An execution reports progress, requests approvals here, and ends with its request.
             match parse(name, arguments) {
                 Ok(arguments) => self.execute(arguments, context).await,
                 Err(wrong) => refused(wrong),

@@ -1,18 +1,19 @@
-//! What a model is told of the place where its code runs: how tools are called, what else is there, and what is not.
+//! Describes for models how code runs: how tools are called, and what is available.
 
-/// The same for a prompt and for the description of a tool, with the bindings that code has. One line for each thing.
+/// Returns the description for a prompt or a tool, one line for each topic. `bindings`: those that code has.
 pub(crate) fn surroundings(bindings: &[&str]) -> String {
     let has = |name: &str| bindings.contains(&name);
     let mut text = String::from(
-        "- Form: JavaScript or TypeScript; statements at the top level, where `await` works, and `return` with the answer.\n\
+        "- Form: JavaScript or TypeScript; statements at the top level, where `await` works, and `return` with the \
+         answer.\n\
          - Tools: `await mcp.call(\"server.tool\", {…})` gives the tool's result.",
     );
     text.push_str(if has("servers") {
         " Each server is an object, too: `await exa.search({query: \"…\"})`. What cannot stand in a name is `_` there \
          (`my-server.get.it` is `my_server.get_it`). Give no variable the name of a server.\n"
     } else {
-        " In the list of tools, `server.tool(args)` stands for that call; where another name follows after `//`, it is the \
-         one to call.\n"
+        " In the list of tools, `server.tool(args)` stands for that call; where another name follows after `//`, it is \
+         the one to call.\n"
     });
     text.push_str(
         "- Calls that do not need each other's results are made together: `const [a, b] = await Promise.all([…, …])`.\n\
@@ -35,8 +36,8 @@ pub(crate) fn surroundings(bindings: &[&str]) -> String {
         }
     }
     text.push_str(
-        ".\n- What is not there: no `require`, `import`, `fetch`, `fs` or `process`, no files and no network. Everything \
-         outside is reached by tools.\n",
+        ".\n- What is not there: no `require`, `import`, `fetch`, `fs` or `process`, no files and no network. \
+         Everything outside is reached by tools.\n",
     );
     text
 }

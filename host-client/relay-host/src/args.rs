@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host_client::{LimitName, Phase};
 
+/// Examples below the help of the program and of its commands.
 const EXAMPLES: &str = "\
 Examples:
   echo 'return 6 * 7' | relay-host run -
@@ -26,9 +27,9 @@ The script: statements with `return`, an expression, a function, or a module wit
 const TOOLS_EXAMPLES: &str = "\
 Examples:
   relay-host tools --mcp mcp.json                      all tools
-  relay-host tools github --mcp mcp.json               those of one server
-  relay-host tools github.list_issues --mcp mcp.json   all that is known of one
-  relay-host tools open issues --mcp mcp.json          those that words fit";
+  relay-host tools github --mcp mcp.json               the tools of one server
+  relay-host tools github.list_issues --mcp mcp.json   one tool with its types and schemas
+  relay-host tools open issues --mcp mcp.json          tools that match words";
 const CALL_EXAMPLES: &str = "\
 Examples:
   relay-host call fs.read_file '{\"path\": \"x\"}' --mcp mcp.json
@@ -40,8 +41,8 @@ Examples:
 
 /// Runs model-written code on a sandbox relay, with the tools of MCP servers
 ///
-/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets what is logged to
-/// standard error, such as host_client=debug.
+/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets the filter
+/// of logs on standard error, such as host_client=debug.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -54,7 +55,7 @@ pub(crate) enum Command {
     /// Run a script; its value goes to standard output as JSON, what it prints to standard error
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// List the tools that code can call, or show all that is known of one
+    /// List the tools that code can call, or show one with its types and schemas
     #[command(after_help = TOOLS_EXAMPLES)]
     Tools(ToolsArgs),
     /// Call one tool, without code and without a relay
@@ -62,9 +63,9 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Run code line by line, each a program of its own
     Repl(ReplArgs),
-    /// Be an MCP server that runs code: on standard input and output, or over HTTP
+    /// Serve code execution as an MCP server: on standard input and output, or over HTTP
     ServeMcp(ServeArgs),
-    /// Look at an audit log
+    /// Verify or print an audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditArgs),
     /// Print completions for a shell
@@ -74,69 +75,71 @@ pub(crate) enum Command {
     },
 }
 
-/// Where tools come from, and what holds for them.
+/// Options for the tools and the rules of calls.
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
-    /// A file that names MCP servers, in the format that MCP clients use: {"mcpServers": {...}}
+    /// A configuration file of MCP servers, in the format of MCP clients: {"mcpServers": {...}}
     #[arg(long, env = "RELAY_MCP_FILE", value_name = "FILE")]
     pub(crate) mcp: Vec<PathBuf>,
     /// An OpenAPI 3 document whose operations become the tools of a server of this name
     #[arg(long, value_name = "NAME=FILE|URL")]
     pub(crate) openapi: Vec<String>,
-    /// A folder that the tools of the server `workspace` can look at
+    /// A folder whose files the tools of the server `workspace` can list, search and read
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workspace: Option<PathBuf>,
-    /// What the tools of `workspace` may change in it, such as src/**
+    /// Files that the tools of `workspace` may change, such as src/** [default: none]
     #[arg(long, value_name = "GLOB", requires = "workspace")]
     pub(crate) writable: Vec<String>,
     /// A host that `http.fetch` may reach, such as example.com, *.example.com or example.com:8443
     #[arg(long, value_name = "HOST")]
     pub(crate) fetch: Vec<String>,
-    /// The rules: which tools run, which never do, which are asked about [default: reading runs, all else is asked about]
+    /// A policy file: which tools run, which are denied, which need an approval [default: tools that only read run, all
+    /// others need an approval]
     #[arg(long, env = "RELAY_POLICY_FILE", value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Write what was asked, decided and done to this file
+    /// Write an audit log of calls, decisions and results to this file
     #[arg(long, env = "RELAY_AUDIT_FILE", value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
-    /// Leave the arguments at this JSONPath out of the audit, for the tools of a pattern, such as bank.*=$.card
+    /// Redact the arguments at this JSONPath in the audit log, for the tools of a pattern, such as bank.*=$.card
     #[arg(long, value_name = "TOOLS=PATH", requires = "audit")]
     pub(crate) redact: Vec<String>,
-    /// How long MCP servers may take to start, in seconds
+    /// Maximum time for MCP servers to start, in seconds
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) start_timeout: u64,
 }
 
-/// Which relay runs the code.
+/// Options for the relay that runs the code.
 #[derive(Debug, Args)]
 pub(crate) struct RelayArgs {
-    /// The relay's address, such as ws://127.0.0.1:8080/ws [default: a relay is started beside this program, for its time]
+    /// The relay's URL, such as ws://127.0.0.1:8080/ws [default: a relay of its own, which ends with this program]
     #[arg(long, env = "RELAY_URL", value_name = "URL", requires = "token")]
     pub(crate) relay: Option<String>,
-    /// The bearer token
+    /// The bearer token for the relay
     #[arg(long, env = "RELAY_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// A PEM file with the authorities that the relay's certificate has to be from [default: those of the web]
+    /// A PEM file with the authorities that sign the relay's certificate [default: the public ones]
     #[arg(long, env = "RELAY_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// What holds for each execution.
+/// Options for each execution.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutionArgs {
     /// Lower a limit, such as wall_ms=5000
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     pub(crate) limit: Vec<(LimitName, u64)>,
-    /// Let the code call only tools that a pattern fits, such as github.*
+    /// Let the code call only tools that a pattern matches, such as github.* [default: all]
     #[arg(long, value_name = "PATTERN")]
     pub(crate) tool: Vec<String>,
-    /// Offer only what reads, or what changes things, too, as the policy says
+    /// Offer only the tools that the policy allows in this phase: discover reads, write may change things
     #[arg(long)]
     pub(crate) phase: Option<PhaseArg>,
-    /// Print the value as a model would read it: what is too long is filtered by the intent, summarized or cut
+    /// Print the value as a model would get it: a long value is filtered by the intent, summarized or cut
     #[arg(long, value_name = "INTENT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) fit: Option<String>,
 }
 
+/// Phase of the policy.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum PhaseArg {
     Discover,
@@ -152,6 +155,7 @@ impl From<PhaseArg> for Phase {
     }
 }
 
+/// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The script, or - for standard input
@@ -167,6 +171,7 @@ pub(crate) struct RunArgs {
     pub(crate) relay: RelayArgs,
 }
 
+/// Options of `tools`.
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     /// One tool, such as github.list_issues, a server, or words to search for
@@ -178,17 +183,19 @@ pub(crate) struct ToolsArgs {
     pub(crate) host: HostArgs,
 }
 
+/// Options of `call`.
 #[derive(Debug, Args)]
 pub(crate) struct CallArgs {
     /// The tool, such as github.list_issues
     pub(crate) tool: String,
-    /// Its arguments as JSON
+    /// The arguments as JSON
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
     #[command(flatten)]
     pub(crate) host: HostArgs,
 }
 
+/// Options of `repl`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
@@ -199,16 +206,17 @@ pub(crate) struct ReplArgs {
     pub(crate) relay: RelayArgs,
 }
 
+/// Options of `serve-mcp`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Serve streamable HTTP at this address, under /mcp, in the place of standard input and output
+    /// Serve streamable HTTP at this address, under /mcp, instead of standard input and output
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<SocketAddr>,
-    /// What HTTP requests have to carry as their bearer token, of at least 16 characters; needed where the address is not
+    /// The bearer token that HTTP requests must carry, of at least 16 characters; required if the address is not
     /// loopback
     #[arg(long, env = "RELAY_MCP_TOKEN", hide_env_values = true, requires = "http")]
     pub(crate) http_token: Option<String>,
-    /// A name under which the server is reached over HTTP, beside localhost
+    /// A further host name of the HTTP server, beside localhost; requests with other names are refused
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) http_host: Vec<String>,
     #[command(flatten)]
@@ -217,6 +225,7 @@ pub(crate) struct ServeArgs {
     pub(crate) relay: RelayArgs,
 }
 
+/// Options of `audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
@@ -225,28 +234,28 @@ pub(crate) struct AuditArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Look for changes and gaps in a log, its rotated files included
+    /// Check a log for changes and gaps, its rotated files included
     Verify {
-        /// The file that is written
+        /// The current file of the log
         file: PathBuf,
-        /// The hash of the last record, as it was kept elsewhere: tells whether the end was cut off
+        /// The hash of the last record, kept elsewhere: shows if the end of the log was cut off
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
     },
     /// Print the records, one line each
     Show {
-        /// The file that is written
+        /// The current file of the log
         file: PathBuf,
-        /// Only those of one execution
+        /// Print only the records of one execution
         #[arg(long)]
         execution: Option<String>,
-        /// Print them as they stand in the file
+        /// Print the records as they are in the file, as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// `wall_ms=5000`
+/// Parses a limit such as `wall_ms=5000`.
 fn limit(text: &str) -> Result<(LimitName, u64), String> {
     let (name, value) = text.split_once('=').ok_or("a limit is NAME=VALUE, such as wall_ms=5000")?;
     let name = name.parse::<LimitName>().map_err(|error| error.to_string())?;

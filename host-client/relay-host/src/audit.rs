@@ -1,4 +1,4 @@
-//! `audit`: what a log says, and whether it is whole.
+//! `audit`: verifies and prints an audit log.
 
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 
@@ -9,6 +9,7 @@ use crate::args::{AuditArgs, AuditCommand};
 use crate::exit::{FAILED, Failure};
 use crate::output::{plain, print, unprinted};
 
+/// Runs the command.
 pub(crate) fn audit(args: AuditArgs) -> Result<(), Failure> {
     match args.command {
         AuditCommand::Verify { file, head } => {

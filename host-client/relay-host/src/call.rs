@@ -1,4 +1,4 @@
-//! `call`: one tool, as code would call it.
+//! `call`: calls one tool, as code would.
 
 use crate::args::CallArgs;
 use crate::exit::Failure;
@@ -7,6 +7,7 @@ use crate::output::print_json;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
+/// Runs the command.
 pub(crate) async fn call(args: CallArgs, progress: &Progress) -> Result<(), Failure> {
     let arguments = serde_json::from_str(&args.arguments)
         .map_err(|error| Failure::usage(format!("the arguments are no JSON: {error}")))?;

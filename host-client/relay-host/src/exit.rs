@@ -1,15 +1,15 @@
-//! How the program ends when it could not do what it was asked.
+//! Exit status and message of a failure.
 
 use host_client::{Error, ErrorCode};
 
-/// The code failed, a call failed, or an audit log is not whole.
+/// Exit status: the code or a call failed, or an audit log is not complete.
 pub(crate) const FAILED: u8 = 1;
-/// What was asked cannot be understood, or names what is not there.
+/// Exit status: the command line or a file is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// No relay answers, or it does not let us in.
+/// Exit status: the relay cannot be reached, or refuses the token.
 pub(crate) const NO_RELAY: u8 = 3;
 
-/// An exit status, and what to print; nothing where it was printed.
+/// Exit status and message. An empty message was already printed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: u8,
@@ -17,15 +17,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Makes a failure with the status 2.
     pub(crate) fn usage(text: impl ToString) -> Self {
         Self { status: USAGE, text: text.to_string() }
     }
 
+    /// Makes a failure with the status 1.
     pub(crate) fn failed(text: impl ToString) -> Self {
         Self { status: FAILED, text: text.to_string() }
     }
 
-    /// One that was printed.
+    /// Makes a failure whose message was already printed.
     pub(crate) fn printed(status: u8) -> Self {
         Self { status, text: String::new() }
     }

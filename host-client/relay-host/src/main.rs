@@ -1,5 +1,5 @@
-//! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves the
-//! same to MCP clients.
+//! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves code
+//! execution to MCP clients.
 
 mod args;
 mod audit;
@@ -28,12 +28,12 @@ use exit::{FAILED, Failure};
 use output::{note, print};
 use progress::Progress;
 
-/// How long what cannot be cancelled, such as reading a terminal, may hold up the end of the program.
+/// Maximum time that blocking work, such as reading a terminal, may delay the end of the program.
 const LINGER: Duration = Duration::from_millis(200);
-/// What is logged unless `RELAY_LOG` says otherwise. That a client asks for what is not there is its own affair.
+/// Default filter of logs, without the warnings about invalid requests of MCP clients. `RELAY_LOG` replaces it.
 const LOGGED: &str = "warn,rmcp::service=error";
-/// The same for commands that are over soon, and say themselves which MCP servers do not work.
-const LOGGED_SHORTLY: &str = "warn,host_client::mcp::life=off";
+/// Default filter of logs for short commands, which report failed MCP servers themselves.
+const LOGGED_SHORTLY: &str = "warn,host_client_sources::mcp::life=off";
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends logs where they do not run into what is shown.
+/// Sends logs to standard error, without disturbing the progress line.
 fn log(progress: &Progress, usual: &str) {
     let named = EnvFilter::try_from_env("RELAY_LOG");
     let is_person = named.is_err() && std::io::stderr().is_terminal();
@@ -71,6 +71,7 @@ fn log(progress: &Progress, usual: &str) {
     if is_person { logs.without_time().with_target(false).init() } else { logs.init() }
 }
 
+/// Runs one command.
 async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(args, progress).await,

@@ -1,5 +1,5 @@
-//! What goes to standard output and to standard error: no pipe that was closed and nothing that a stranger wrote does
-//! harm.
+//! Writes to standard output and standard error. A closed pipe is no error, and control characters of others never
+//! reach a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
@@ -8,10 +8,10 @@ use host_client::prompt::visible;
 
 use crate::exit::Failure;
 
-/// JSON over this size is printed to a person as it came, in bytes.
+/// Maximum size of JSON that is indented for a terminal, in bytes.
 const MAX_INDENTED_BYTES: usize = 64 << 10;
 
-/// Prints a line to standard output.
+/// Prints a line to standard output. On a terminal, control characters are escaped.
 pub(crate) fn print(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let line = if out.is_terminal() { plain(line) } else { line.into() };
@@ -19,7 +19,7 @@ pub(crate) fn print(line: &str) -> Result<(), Failure> {
     printed.or_else(unprinted)
 }
 
-/// Prints JSON to standard output: indented for a person, as it came for a program.
+/// Prints JSON to standard output: indented on a terminal, else unchanged.
 pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() && json.len() <= MAX_INDENTED_BYTES {
         print_indented(json)
@@ -28,33 +28,34 @@ pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints JSON to standard output, indented for whoever it is.
+/// Prints indented JSON to standard output.
 pub(crate) fn print_indented(json: &str) -> Result<(), Failure> {
     print_plain(&indented(json))
 }
 
+/// Prints JSON to standard output. On a terminal, control characters in it are escaped as in JSON.
 fn print_plain(json: &str) -> Result<(), Failure> {
     if io::stdout().is_terminal() { print(&escaped(json)) } else { print(json) }
 }
 
-/// What it means that standard output cannot be written.
+/// Converts an error of writing to standard output: a closed pipe is success.
 pub(crate) fn unprinted(error: io::Error) -> Result<(), Failure> {
     match error.kind() {
-        // Whoever reads has seen enough.
+        // The reader of the pipe has seen enough.
         io::ErrorKind::BrokenPipe => Ok(()),
         _ => Err(Failure::failed(format!("standard output cannot be written: {error}"))),
     }
 }
 
-/// Prints a line to standard error.
+/// Prints a line to standard error. On a terminal, control characters are escaped.
 pub(crate) fn note(line: &str) {
     let mut err = io::stderr().lock();
     let line = if err.is_terminal() { plain(line) } else { line.into() };
-    // Where this fails, there is nobody left to tell.
+    // A failure cannot be reported anywhere.
     let _ = writeln!(err, "{line}");
 }
 
-/// The text without anything that a terminal would obey or not show, but for its lines and tabs.
+/// Escapes control and invisible characters in a text, other than line feeds and tabs.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\t')) {
         return text.into();
@@ -68,7 +69,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     plain.into()
 }
 
-/// JSON, with escapes of its own for what a terminal would obey or not show.
+/// Escapes control and invisible characters in JSON by `\u` sequences.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {
@@ -83,11 +84,12 @@ fn escaped(json: &str) -> String {
     text
 }
 
+/// Returns `true` for characters that a terminal shows as themselves.
 fn is_shown(character: char) -> bool {
     visible(character.encode_utf8(&mut [0; 4])).chars().eq([character])
 }
 
-/// JSON with a line for each member. Order and numbers stay as they came, which they would not if it was parsed.
+/// Indents JSON, with a line for each member. The text is not parsed, so that the order of keys and numbers stay.
 fn indented(json: &str) -> String {
     let mut text = String::with_capacity(2 * json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);

@@ -1,5 +1,5 @@
-//! What a person sees while code runs: calls in flight, done, bytes, time; and, between its frames, everything else
-//! that is printed meanwhile. Where standard error is no terminal, there is nothing but the latter.
+//! Progress line on the terminal while code runs: calls, bytes and time. Everything else that is printed to standard
+//! error meanwhile goes through it. If standard error is not a terminal, there is no line.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,35 +14,37 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::output::plain;
 
-/// How often the line is drawn.
+/// Interval between two frames of the line.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
-/// How long a question may take to be closed that nobody waits for any more.
+/// Maximum time to close an approval question whose call has ended.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
-/// How much is kept that is printed while a question is open, in bytes.
+/// Maximum size of the text that is held back while a question is open, in bytes.
 const MAX_HELD_BYTES: usize = 256 << 10;
 
-/// The line on the terminal. Clones share it.
+/// Progress line on the terminal. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Progress(Arc<Shared>);
+pub(crate) struct Progress(Arc<Terminal>);
 
-struct Shared {
+struct Terminal {
     line: Mutex<Line>,
-    /// Told when a question is closed.
+    /// Notified when the last question is closed.
     closed: Condvar,
 }
 
+/// State of the line.
 struct Line {
     is_wanted: bool,
-    /// What draws, while there is something to draw and no question is open.
+    /// Drawn line; `None` while there is nothing to draw, or a question is open.
     bar: Option<ProgressBar>,
-    /// What it shows, and since when.
+    /// Text of the line, and the time since which it counts.
     shown: Option<(String, Instant)>,
-    /// How many questions are open. They have the terminal to themselves.
+    /// Number of open questions. While there are any, nothing else is written to the terminal.
     questions: usize,
-    /// What was to be printed meanwhile.
+    /// Text that is held back until the questions are closed.
     held: Vec<u8>,
 }
 
+/// Counters of one execution's calls.
 #[derive(Default)]
 struct Counts {
     running: BTreeMap<u64, String>,
@@ -52,22 +54,24 @@ struct Counts {
 }
 
 impl Progress {
+    /// Creates an empty line, which is shown if standard error is a terminal.
     pub(crate) fn new() -> Self {
         let is_wanted = io::stderr().is_terminal();
         let line = Line { is_wanted, bar: None, shown: None, questions: 0, held: Vec::new() };
-        Self(Arc::new(Shared { line: Mutex::new(line), closed: Condvar::new() }))
+        Self(Arc::new(Terminal { line: Mutex::new(line), closed: Condvar::new() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Line> {
         self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows nothing from here on.
+    /// Hides the line for good.
     pub(crate) fn hide(&self) {
         self.clear();
         self.lock().is_wanted = false;
     }
 
+    /// Shows a text in the line.
     pub(crate) fn say(&self, text: impl Into<String>) {
         let mut line = self.lock();
         let since = line.shown.take().map_or_else(Instant::now, |(_, since)| since);
@@ -75,8 +79,8 @@ impl Progress {
         line.draw();
     }
 
-    /// Shows nothing until there is something new. A question that nobody waits for any more is off the terminal after
-    /// this.
+    /// Erases the line until the next text. Waits for a question whose call has ended to leave the terminal, for at
+    /// most 1 s.
     pub(crate) fn clear(&self) {
         tokio::task::block_in_place(|| {
             let closed = self.0.closed.wait_timeout_while(self.lock(), CLOSED_WITHIN, |line| line.questions > 0);
@@ -86,8 +90,7 @@ impl Progress {
         });
     }
 
-    /// Asks something, and keeps everything else from the terminal until it is answered. Nobody waits for the answer
-    /// but who asks.
+    /// Runs `ask` with the terminal for itself: other output is held back until it returns.
     pub(crate) fn suspend<T>(&self, ask: impl FnOnce() -> T) -> T {
         {
             let mut line = self.lock();
@@ -106,8 +109,8 @@ impl Progress {
         answer
     }
 
-    /// Prints to standard error without the line in between; while a question is open, after it. Whether there was
-    /// room for it.
+    /// Prints to standard error, above the line, or after the questions are closed. Returns `false` if the text was
+    /// dropped because too much is held back.
     pub(crate) fn print(&self, text: &[u8]) -> bool {
         let mut line = self.lock();
         if line.questions > 0 {
@@ -124,8 +127,8 @@ impl Progress {
         true
     }
 
-    /// Follows one execution to its end, and prints its output as it comes where that is wanted. Gives how many items
-    /// of output were printed: less than all where we were too slow.
+    /// Follows one execution to its end. With `prints`, prints its output as it arrives. Returns the number of items
+    /// that were printed, which is less than all if events were missed.
     pub(crate) fn watch(&self, mut events: EventStream, prints: bool) -> JoinHandle<usize> {
         let progress = self.clone();
         tokio::spawn(async move {
@@ -133,7 +136,7 @@ impl Progress {
             let (mut printed, mut prints) = (0, prints);
             while let Some(event) = events.next().await {
                 match event {
-                    // A terminal or a pipe may be slow; nothing else is to wait for it.
+                    // A terminal or a pipe may be slow, and must not block other tasks.
                     Event::Output(item) if prints => {
                         prints = tokio::task::block_in_place(|| progress.print(output(&item).as_bytes()));
                         printed += usize::from(prints);
@@ -150,6 +153,7 @@ impl Progress {
 }
 
 impl Line {
+    /// Draws the line if there is a text and no question is open.
     fn draw(&mut self) {
         let Some((text, since)) = self.shown.as_ref().filter(|_| self.is_wanted && self.questions == 0) else { return };
         if let Some(bar) = &self.bar {
@@ -165,6 +169,7 @@ impl Line {
         self.bar = Some(bar);
     }
 
+    /// Removes the line from the terminal.
     fn erase(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -172,10 +177,10 @@ impl Line {
     }
 }
 
-/// Log lines are printed as everything else is.
+/// Prints log lines above the progress line.
 impl io::Write for Progress {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        // What finds no room is lost: a log must not grow while somebody thinks about a question.
+        // Without room the text is dropped: logs must not grow while a question is open.
         self.print(text);
         Ok(text.len())
     }
@@ -193,12 +198,13 @@ impl<'a> MakeWriter<'a> for Progress {
     }
 }
 
+/// Writes to standard error.
 fn write(text: &[u8]) {
-    // Where this fails, there is nobody left to tell.
+    // A failure cannot be reported anywhere.
     let _ = io::stderr().lock().write_all(text);
 }
 
-/// What the code printed, as it is shown.
+/// Formats an item of output for standard error.
 pub(crate) fn output(item: &OutputItem) -> String {
     let text = if io::stderr().is_terminal() { plain(&item.text) } else { item.text.as_str().into() };
     let end = if item.kind == OutputKind::Emit { "" } else { "\n" };
@@ -206,7 +212,7 @@ pub(crate) fn output(item: &OutputItem) -> String {
 }
 
 impl Counts {
-    /// Whether there is something new to show.
+    /// Counts an event. Returns `true` if the line changes.
     fn count(&mut self, event: &Event) -> bool {
         match event {
             Event::Started => {}
@@ -225,6 +231,7 @@ impl Counts {
         true
     }
 
+    /// Formats the line.
     fn line(&self) -> String {
         let mut line = format!("calls: {} done, {}", self.done, HumanBytes(self.bytes));
         if self.failed > 0 {

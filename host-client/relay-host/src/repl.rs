@@ -1,4 +1,4 @@
-//! `repl`: code line by line. Each line is a program of its own; nothing is left of it for the next.
+//! `repl`: runs code line by line. Each line is a program of its own, and shares no state with the next.
 
 use std::io::{self, IsTerminal as _};
 
@@ -14,14 +14,15 @@ use crate::progress::Progress;
 use crate::run::{execute, request};
 use crate::session::Session;
 
+/// Text of `.help`.
 const HELP: &str = "\
 Each line is a program of its own: an expression, or statements with `return`. A tool is called so:
   await server.tool({})    or    await mcp.call('server.tool', {})
 .tools lists the tools, .help shows this, .exit or Ctrl-D ends. Ctrl-C cancels what runs.";
-/// The most bytes of a list of tools.
+/// Maximum length of the list of tools, in estimated tokens.
 const MAX_TOOLS_TOKENS: usize = 5_000;
 
-/// What a line asks for.
+/// Parsed line.
 enum Line<'a> {
     Nothing,
     Exit,
@@ -31,19 +32,22 @@ enum Line<'a> {
     Code(&'a str),
 }
 
+/// Runs the command.
 pub(crate) async fn repl(args: ReplArgs, progress: &Progress) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
     let session = interrupts.during(Session::open(&args.host, &args.relay, progress)).await?;
     let before = tcgetattr(io::stdin());
     let ended = lines(&args, &session, progress, &mut interrupts).await;
     if let (Ok(before), Err(_)) = (before, &ended) {
-        // Whoever is still editing a line leaves the terminal as that takes it. One that is gone is not used any more.
+        // The line editor may still be active, and leaves the terminal in its mode. An error means that the terminal is
+        // gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }
     session.close().await;
     ended
 }
 
+/// Reads and runs lines until the end of the input.
 async fn lines(
     args: &ReplArgs,
     session: &Session,
@@ -81,18 +85,18 @@ async fn lines(
                 }
             }
         }
-        // A history that is full loses its oldest line.
+        // A full history drops its oldest line.
         let _ = editor.add_history_entry(line);
     }
 }
 
-/// The prompt goes to the terminal, never into what standard output is piped to.
+/// Configures the line editor: the prompt goes to the terminal even if standard output is piped.
 fn editing() -> Config {
     let is_piped = io::stdin().is_terminal() && !io::stdout().is_terminal();
     Config::builder().behavior(if is_piped { Behavior::PreferTerm } else { Behavior::Stdio }).build()
 }
 
-/// Reads a line. That blocks, and answers to pings must not wait for it.
+/// Reads a line on a blocking thread, so that the session still answers pings.
 async fn read(mut editor: DefaultEditor) -> Result<(DefaultEditor, rustyline::Result<String>), Failure> {
     let read = tokio::task::spawn_blocking(move || {
         let line = editor.readline("> ");
@@ -101,13 +105,14 @@ async fn read(mut editor: DefaultEditor) -> Result<(DefaultEditor, rustyline::Re
     read.await.map_err(|error| Failure::failed(format!("the terminal is gone: {error}")))
 }
 
+/// Parses a line.
 fn parse(line: &str) -> Line<'_> {
     match line.trim() {
         "" => Line::Nothing,
         ".exit" => Line::Exit,
         ".help" => Line::Help,
         ".tools" => Line::Tools,
-        // A number may begin with a dot, too.
+        // A dot before a digit begins a number.
         command if command.starts_with('.') && !command[1..].starts_with(|it: char| it.is_ascii_digit()) => {
             Line::Unknown(command)
         }

@@ -1,4 +1,4 @@
-//! What came of an execution: for a person, and as JSON.
+//! Prints the outcome of an execution, for a person or as JSON.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::exit::Failure;
 use crate::output::{note, print, print_json};
 use crate::progress::{Progress, output};
 
-/// An execution that is over, and how much of its output was printed while it ran.
+/// Execution that has ended, and the number of items of its output that were already printed.
 pub(crate) struct Ended {
     pub(crate) outcome: Result<Outcome, Error>,
     pub(crate) printed: usize,
 }
 
 impl Ended {
-    /// Prints the value to standard output, and everything else to standard error. With an intent, the value is printed as a
-    /// model would read it.
+    /// Prints the value to standard output, and everything else to standard error. `intent`: prints the value as a
+    /// model would get it.
     pub(crate) fn show_as(self, intent: Option<&str>, progress: &Progress) -> Result<(), Failure> {
         let json = self.value(progress)?;
         match intent {
@@ -28,7 +28,7 @@ impl Ended {
         }
     }
 
-    /// Prints everything but the value.
+    /// Prints output and warnings, and returns the value as JSON.
     fn value(self, progress: &Progress) -> Result<Bytes, Failure> {
         let (items, warnings) = match &self.outcome {
             Ok(outcome) => (&outcome.output[..], &outcome.warnings[..]),
@@ -44,7 +44,7 @@ impl Ended {
         Ok(self.outcome?.json)
     }
 
-    /// Prints one JSON object to standard output, whatever came of it.
+    /// Prints one JSON object to standard output, for success and failure.
     pub(crate) fn show_json(self) -> Result<(), Failure> {
         match self.outcome {
             Ok(outcome) => print(&success(&outcome)?.to_string()),
@@ -57,7 +57,7 @@ impl Ended {
     }
 }
 
-/// Prints the JSON object of what failed before there was an execution.
+/// Prints the JSON object of a failure before the execution began.
 pub(crate) fn print_unstarted(failure: Failure) -> Result<(), Failure> {
     print_failure(&json!({"error": {"code": null, "message": failure.text}}), failure)
 }

@@ -1,4 +1,4 @@
-//! `run`: one script, from a file or from standard input.
+//! `run`: runs one script, from a file or from standard input.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::session::Session;
 
+/// Runs the command.
 pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
     if args.json {
         progress.hide();
@@ -26,9 +27,10 @@ pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failur
     }
 }
 
+/// Reads the script, and runs it in a session of its own.
 async fn execute_file(args: &RunArgs, progress: &Progress) -> Result<Ended, Failure> {
     let code = read(&args.file)?;
-    // Not before: Ctrl-C ends what waits for standard input.
+    // Created after the read, so that Ctrl-C ends a read of standard input.
     let mut interrupts = Interrupts::new()?;
     let session = interrupts.during(Session::open(&args.host, &args.relay, progress)).await?;
     let request = request(code, &args.execution);
@@ -37,6 +39,7 @@ async fn execute_file(args: &RunArgs, progress: &Progress) -> Result<Ended, Fail
     Ok(ended)
 }
 
+/// Reads the script from a file, or from standard input for `-`.
 fn read(file: &Path) -> Result<String, Failure> {
     let read = if file.as_os_str() == "-" {
         let stdin = io::stdin();
@@ -56,7 +59,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Reads no more than a relay could be asked to run.
+/// Reads a script of at most the maximum that any relay accepts.
 fn read_at_most(from: impl Read) -> io::Result<String> {
     let most = LimitName::SourceBytes.maximum();
     let mut code = String::new();
@@ -67,6 +70,7 @@ fn read_at_most(from: impl Read) -> io::Result<String> {
     Ok(code)
 }
 
+/// Makes a request with the options of the command line.
 pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
     let mut request = ExecuteRequest::for_model(code);
     for (name, value) in &args.limit {
@@ -81,7 +85,7 @@ pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
     }
 }
 
-/// Runs it, shows how it goes and what it prints, and cancels it on Ctrl-C.
+/// Runs a request, shows its progress and output, and cancels it on Ctrl-C.
 pub(crate) async fn execute(
     client: &Client,
     request: ExecuteRequest,
@@ -101,7 +105,7 @@ pub(crate) async fn execute(
             (&mut execution).await
         }
     };
-    // With it, its events end.
+    // Dropping the execution ends its events.
     drop(execution);
     let printed = match watching {
         Some(watching) => watching.await.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! `serve-mcp`: code execution as an MCP server.
+//! `serve-mcp`: serves code execution as an MCP server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use crate::args::ServeArgs;
 use crate::exit::Failure;
 use crate::setup::{Connector, Setup};
 
-/// How long clients may take to read their last answers when the program ends.
+/// Maximum time for clients to read their last answers when the program ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
 
+/// Runs the command until a signal, or the end of standard input.
 pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let stop = stopped_by_signals()?;
     let token = args.http_token.as_deref().map(HttpToken::new).transpose().map_err(Failure::usage)?;
@@ -27,7 +28,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         ));
     }
     let connector = Connector::new(&args.relay)?;
-    // Nobody is at a terminal: approvals are asked for through MCP.
+    // No terminal is used: approvals are requested through MCP.
     let Some(setup) = stop.run_until_cancelled(Setup::new(&args.host, None)).await else { return Ok(()) };
     let setup = setup?;
     let connect = {
@@ -46,7 +47,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     served
 }
 
-/// Cancelled when the program is asked to end.
+/// Returns a token that SIGINT, SIGTERM or SIGHUP cancels.
 fn stopped_by_signals() -> Result<CancellationToken, Failure> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
@@ -61,6 +62,7 @@ fn stopped_by_signals() -> Result<CancellationToken, Failure> {
     Ok(stop)
 }
 
+/// Serves one client on standard input and output.
 async fn over_stdio(server: CodeServer, stop: CancellationToken) -> Result<(), Failure> {
     let serving = server.serve_with_ct(stdio_pipes(), stop.clone()).await;
     let serving = match serving {
@@ -72,6 +74,7 @@ async fn over_stdio(server: CodeServer, stop: CancellationToken) -> Result<(), F
     ended.map(drop).map_err(|error| Failure::failed(format!("the MCP server broke off: {error}")))
 }
 
+/// Serves clients over HTTP.
 #[expect(clippy::print_stdout, reason = "where it listens, for whoever started it")]
 async fn over_http(server: CodeServer, address: SocketAddr, config: HttpConfig) -> Result<(), Failure> {
     let listener = TcpListener::bind(address).await;
@@ -87,7 +90,7 @@ async fn over_http(server: CodeServer, address: SocketAddr, config: HttpConfig) 
     };
     tokio::select! {
         served = serving.into_future() => served.map_err(failed),
-        // Who keeps a connection open keeps nothing else waiting.
+        // After this time, open connections are dropped.
         () = given_up => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that running code takes: tools, rules and a relay. What can begin at the same time does.
+//! Session with a relay: tools, rules and a connection, which are prepared concurrently.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use crate::output::note;
 use crate::progress::Progress;
 use crate::setup::{Setup, config};
 
-/// A session with a relay. [`Session::close`] ends what was started for it.
+/// Session with a relay. [`Session::close`] ends what was started for it.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) setup: Setup,
-    /// Lives as long as this.
+    /// Relay of this session's own, which ends with it; `None` if `--relay` names one.
     _own: Option<LocalRelay>,
 }
 
 impl Session {
+    /// Mounts the tools, and connects to the relay.
     pub(crate) async fn open(host: &HostArgs, relay: &RelayArgs, progress: &Progress) -> Result<Self, Failure> {
         let (setup, (config, own)) = tokio::try_join!(Setup::new(host, Some(progress)), find(relay))?;
         let client = Client::connect(config, Arc::clone(&setup.host)).await?;
@@ -28,6 +29,7 @@ impl Session {
         Ok(Self { client, setup, _own: own })
     }
 
+    /// Ends the session, then the tools, then the session's own relay.
     pub(crate) async fn close(self) {
         let Self { client, setup, _own: own } = self;
         drop(client);
@@ -36,7 +38,7 @@ impl Session {
     }
 }
 
-/// The relay that the arguments name, or one of its own.
+/// Returns the configuration of the relay that the arguments name, or starts one.
 async fn find(args: &RelayArgs) -> Result<(ClientConfig, Option<LocalRelay>), Failure> {
     match config(args)? {
         Some(config) => Ok((config, None)),

@@ -1,4 +1,4 @@
-//! From the command line to a host: tools from everywhere, the rules, the audit, who is asked. And to a relay.
+//! Makes a host of the command line: tools, policy, audit log and approver; and a connection to the relay.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::exit::Failure;
 use crate::output::note;
 use crate::progress::Progress;
 
-/// How long servers may take beyond their own time to tell that they failed.
+/// Time beyond `--start-timeout` after which servers are no longer waited for.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a command works with. [`Setup::close`] ends what was started for it.
+/// Host of a command. [`Setup::close`] ends what was started for it.
 pub(crate) struct Setup {
     pub(crate) host: Arc<Host>,
     servers: McpServers,
@@ -31,8 +31,8 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Everything that the arguments name. With `progress`, somebody may be at a terminal, who is shown what goes on and asked
-    /// about calls. What is quick to be found wrong is looked at first.
+    /// Mounts everything that the arguments name. With `progress`, a person at the terminal sees the progress and is
+    /// asked for approvals. Files are checked before MCP servers are started, so that errors show early.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args, progress)?;
@@ -52,11 +52,15 @@ impl Setup {
         self.servers.close().await;
         if let Some(audit) = &self.audit {
             let (seq, hash) = audit.head();
-            tracing::info!(seq, %hash, "the audit log ends here: keep the hash elsewhere to notice if its end is cut off");
+            tracing::info!(
+                seq, %hash,
+                "the audit log ends here: keep the hash elsewhere to notice if its end is cut off"
+            );
         }
     }
 }
 
+/// Mounts the sets `workspace` and `http`.
 fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
     let mut mounts = Vec::new();
     if let Some(folder) = &args.workspace {
@@ -70,6 +74,7 @@ fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
     Ok(mounts)
 }
 
+/// Mounts the OpenAPI documents.
 async fn documents(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
     let mut mounts = Vec::new();
     for named in &args.openapi {
@@ -87,7 +92,7 @@ async fn documents(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure
     Ok(mounts)
 }
 
-/// Waits for MCP servers, and says which do not work. The others do.
+/// Waits for MCP servers, and reports those that failed. The others can be called.
 async fn started(servers: &McpServers, within: Duration, progress: Option<&Progress>) {
     let names: Vec<_> = servers.status().into_iter().map(|status| status.name).collect();
     if names.is_empty() {
@@ -117,6 +122,7 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
     }
 }
 
+/// Makes the host with its policy, audit log and approver.
 fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(Host, Option<Audit>), Failure> {
     let mut host = Host::new(tools);
     if let Some(file) = &args.policy {
@@ -150,7 +156,7 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
     Ok((host, audit))
 }
 
-/// What is answered where there is nobody to ask.
+/// Denies a call that needs an approval, because there is no terminal.
 fn unattended(request: &ApprovalRequest) -> Approval {
     let tool = request.tool.as_str();
     let reason = format!(
@@ -160,7 +166,7 @@ fn unattended(request: &ApprovalRequest) -> Approval {
     Approval::Deny { reason: Some(reason) }
 }
 
-/// The relay that the arguments name, if they name one.
+/// Returns the configuration of the relay that the arguments name; `None` if they name none.
 pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> {
     let (Some(relay), Some(token)) = (&args.relay, &args.token) else { return Ok(None) };
     let mut config = ClientConfig::new(relay, token);
@@ -172,11 +178,11 @@ pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> 
     Ok(Some(config))
 }
 
-/// Connects again and again, as MCP sessions need it. A relay of one's own is started with the first, and again when it ended.
-/// Clones share it.
+/// Connects sessions of MCP clients to a relay. Without `--relay`, it starts a relay with the first connection, and
+/// again if that has ended. Clones share the relay.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    /// The relay that was named; without, one of one's own.
+    /// Configuration of the relay of `--relay`; `None`: one is started.
     named: Option<ClientConfig>,
     own: Arc<Mutex<Option<LocalRelay>>>,
 }
@@ -186,6 +192,7 @@ impl Connector {
         Ok(Self { named: config(args)?, own: Arc::default() })
     }
 
+    /// Connects a client for a host.
     pub(crate) async fn connect(self, host: Arc<Host>) -> Result<Client, Error> {
         let config = match self.named {
             Some(named) => named,
@@ -202,7 +209,7 @@ impl Connector {
         Client::connect(config, host).await
     }
 
-    /// Ends the relay of one's own.
+    /// Ends the relay that was started.
     pub(crate) async fn close(self) {
         if let Some(mut relay) = self.own.lock().await.take()
             && let Err(error) = relay.kill().await

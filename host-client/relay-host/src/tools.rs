@@ -1,4 +1,4 @@
-//! `tools`: what code could call.
+//! `tools`: lists the tools that code can call.
 
 use std::io;
 
@@ -14,18 +14,19 @@ use crate::output::{print, print_indented, print_json};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
-/// How many tools a search shows.
+/// Maximum number of tools that a search shows.
 const FOUND: usize = 20;
-/// The widest column of names, in characters.
-const MAX_NAME: usize = 50;
+/// Maximum width of the column of names, in characters.
+const MAX_NAME_CHARS: usize = 50;
 
-/// The tools that were asked for.
+/// Tools to show.
 enum Shown {
-    /// The one that has this name.
+    /// The one tool that has this name.
     One(Box<ToolSpec>),
     Many(Vec<ToolSpec>),
 }
 
+/// Runs the command.
 pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Failure> {
     let setup = Interrupts::new()?.during(Setup::new(&args.host, Some(progress))).await?;
     let shown = find(setup.host.tools(), &args.tool.join(" "));
@@ -39,7 +40,7 @@ pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Fa
     }
 }
 
-/// A tool by its name, full or its own, the tools of a server, or those that words fit.
+/// Finds a tool by its name, with or without the server; the tools of a server; or those that match words.
 fn find(tools: &Tools, words: &str) -> Shown {
     if words.is_empty() {
         return Shown::Many(tools.specs());
@@ -56,6 +57,7 @@ fn find(tools: &Tools, words: &str) -> Shown {
     }
 }
 
+/// Explains that no tool was found.
 fn nothing(args: &ToolsArgs) -> String {
     if args.tool.is_empty() {
         "there are no tools: name some with --mcp, --openapi, --workspace or --fetch".into()
@@ -64,9 +66,9 @@ fn nothing(args: &ToolsArgs) -> String {
     }
 }
 
-/// A line for each tool, as wide as the terminal where there is one.
+/// Formats a line for each tool, cut to the width of the terminal if there is one.
 fn table(specs: &[ToolSpec]) -> String {
-    let width = specs.iter().map(|spec| spec.name.chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    let width = specs.iter().map(|spec| spec.name.chars().count()).max().unwrap_or_default().min(MAX_NAME_CHARS);
     let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
     let lines = specs.iter().map(|spec| {
         let effect = spec.manifest.effect.map_or("?", |effect| effect.as_str());
@@ -79,7 +81,7 @@ fn table(specs: &[ToolSpec]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// All that is known of a tool.
+/// Returns a tool with its types, schemas and manifest as JSON.
 fn full(spec: &ToolSpec) -> Value {
     let manifest = &spec.manifest;
     json!({

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod client;
 #[cfg(feature = "mcp")]
 mod declare;
 mod hostile_relay;

@@ -22,7 +22,7 @@ pub enum KeySource {
     Remote(RemoteKeySource),
 }
 
-/// Where to fetch a key set.
+/// Address of a key set, and the authorities of its server.
 #[derive(Debug, Clone)]
 pub struct RemoteKeySource {
     /// Address, `https://`.

@@ -41,11 +41,11 @@ struct OpenCall<T> {
     of: T,
     /// End of the call's own time, or of its approval while it waits for one.
     deadline: Duration,
-    /// What is left of its own time, while it waits for a person; `None`: it does not wait.
+    /// Rest of its own time, while it waits for a person; `None`: it does not wait.
     suspended: Option<Duration>,
     /// Instant at which its current question was put to a person.
     asked_since: Option<Duration>,
-    /// How long it may still wait for answers, in all its questions together.
+    /// Rest of the time for answers, of all its questions together.
     approval_left: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! How an execution ends: its outcome, and the reasons that the relay has to end it.
+//! Outcome of an execution, and the ends of a run that lead to it.
 
 use bytes::Bytes;
 use relay_proto::{ErrorCode, LimitName, wire};
@@ -81,7 +81,7 @@ impl ExecutionError {
     }
 }
 
-/// What ended a run.
+/// End of a run.
 pub(super) enum Ended {
     /// The worker reported a value.
     Done(message::Done),

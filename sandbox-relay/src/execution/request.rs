@@ -1,4 +1,4 @@
-//! What to run: the source, its limits and bindings, and the instruction that starts a worker with them.
+//! Request for one execution: source, limits, bindings, and the instruction that starts a worker with them.
 
 use std::collections::BTreeMap;
 

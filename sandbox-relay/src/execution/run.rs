@@ -43,9 +43,9 @@ pub(super) struct Run<'a> {
     asked_calls: u64,
     output_bytes: usize,
     output_count: u64,
-    /// How often the worker may still write to the session's store.
+    /// Number of writes to the session's store that the worker has left.
     store_writes_left: u64,
-    /// Whether the store had no room for something that the worker wrote.
+    /// `true`: the store had no room for something that the worker wrote.
     is_store_full: bool,
 }
 

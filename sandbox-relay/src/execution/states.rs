@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::WorkerCall;
 
-/// What a call waits for.
+/// Event that a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// An answer to another question of its execution, after which its own is asked.

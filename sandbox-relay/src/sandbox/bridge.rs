@@ -211,7 +211,7 @@ fn tool_name<'s>(
     }
 }
 
-/// What came of waiting.
+/// Result of waiting.
 pub(super) enum Wait {
     /// At least one call was settled; the script can go on.
     Settled,

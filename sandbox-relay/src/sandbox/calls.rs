@@ -16,7 +16,7 @@ pub(super) struct CallQueue<C> {
     sent: u64,
     /// Sent calls whose answers the code has not seen, in the order in which they were sent.
     open: BTreeMap<u64, C>,
-    /// How many sent calls the relay has not answered.
+    /// Number of sent calls that the relay has not answered.
     unanswered: usize,
     /// Answers that have arrived and that the code has not seen.
     arrived: BTreeMap<u64, message::Settle>,

@@ -1,4 +1,4 @@
-//! How a worker ends: the last report, written from wherever the end comes, a crash included.
+//! Ends a worker: writes its last report, from wherever the end comes, a crash included.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::OnceLock;

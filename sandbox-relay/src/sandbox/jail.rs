@@ -22,14 +22,14 @@ use super::sys;
 /// Score by which the kernel picks a process to kill when memory runs out: workers come first.
 const OOM_SCORE: &str = "1000";
 
-/// What the lock allows. The relay sets it for all of its workers.
+/// Limits of the lock. The relay sets them for all of its workers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JailConfig {
     /// Maximum private memory of any execution in bytes. The relay lowers it for each.
     pub(super) memory_bytes: u64,
     /// Maximum CPU time of any execution in seconds: a backstop behind the relay's own watch.
     pub(super) cpu_seconds: u64,
-    /// Whether V8 compiles to machine code, so that memory may become executable.
+    /// `true`: V8 compiles to machine code, so that memory may become executable.
     pub(super) jit: bool,
     /// Process id of the relay.
     pub(super) parent: Option<Pid>,

@@ -1,4 +1,4 @@
-//! What the code leaves behind when it ends, as warnings: open calls, and rejections that it did not handle.
+//! Warns about open calls and unhandled rejections that the code leaves behind when it ends.
 
 use std::cell::RefCell;
 

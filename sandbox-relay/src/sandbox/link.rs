@@ -8,7 +8,7 @@ use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port};
 use super::sys;
 
-/// How long collected reports may wait while the script does not yield.
+/// Maximum time for which collected reports wait while the script does not yield.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
 /// Number of collected bytes after which they are written.
 const FLUSH_BYTES: usize = 64 << 10;

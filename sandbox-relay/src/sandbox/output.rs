@@ -12,7 +12,7 @@ thread_local! {
     static LEFT: Cell<OutputLeft> = const { Cell::new(OutputLeft { bytes: 0, count: 0 }) };
 }
 
-/// What is left of the limits on output.
+/// Rest of the limits on output.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutputLeft {
     /// Bytes of UTF-8.

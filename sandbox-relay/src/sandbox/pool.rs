@@ -31,7 +31,7 @@ const CODE_BYTES: u64 = 1 << 30;
 /// Configuration of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolConfig {
-    /// How processes are made.
+    /// Way to make processes.
     pub backend: Backend,
     /// Number of workers that are made ahead.
     pub stock: usize,
@@ -39,7 +39,7 @@ pub struct PoolConfig {
     pub forks_per_process: u32,
     /// Limits that no execution exceeds.
     pub maxima: Limits,
-    /// Whether V8 compiles to machine code; `false`: it interprets.
+    /// `true`: V8 compiles to machine code; `false`: it interprets.
     pub jit: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Pool {
     keeper: Option<JoinHandle<()>>,
 }
 
-/// What a pool shares with its thread and its workers.
+/// State that a pool shares with its thread and its workers.
 #[derive(Debug)]
 struct PoolState {
     /// Event that wakes the thread.
@@ -65,7 +65,7 @@ struct PoolState {
     /// Number of workers in the stock.
     ready: AtomicUsize,
     stopping: AtomicBool,
-    /// Why the last worker could not be made; `None`: it could.
+    /// Error of the last attempt to make a worker; `None`: it succeeded.
     trouble: Mutex<Option<String>>,
 }
 

@@ -133,7 +133,7 @@ pub struct Finding {
     pub attempt: &'static str,
     /// Answer of the kernel, in words.
     pub outcome: String,
-    /// Whether the answer is the required one.
+    /// `true`: the answer is the required one.
     pub holds: bool,
 }
 

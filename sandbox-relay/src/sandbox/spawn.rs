@@ -16,7 +16,7 @@ use super::process::{self, ProcessArgs};
 /// Maximum time until a new forking process is warm.
 const WARM_WITHIN: Duration = Duration::from_secs(10);
 
-/// How worker processes are made.
+/// Way to make worker processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {

@@ -89,7 +89,7 @@ pub(super) fn refuse_executable_memory() -> io::Result<()> {
     }
 }
 
-/// How the child of [`in_a_child`] ended.
+/// End of the child of [`in_a_child`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildEnd {
     /// By itself, with this status.

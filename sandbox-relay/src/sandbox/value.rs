@@ -132,7 +132,8 @@ fn find_unserializable<'s>(
     find(scope, root, MAX_VISITS, big_int)
 }
 
-/// Searches depth first, through at most `most` values, for one that is refused, for cycles and for too deep nesting. Returns its path and the reason; `None`: none was found.
+/// Searches depth first, through at most `most` values, for one that is refused, for cycles and for too deep nesting.
+/// Returns its path and the reason; `None`: none was found.
 fn find<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     root: v8::Local<'s, v8::Value>,

@@ -1,10 +1,10 @@
-//! What a host says of open calls and executions: results, failures, states, cancels.
+//! Takes results, failures, states and cancels of open calls and executions from the host.
 
 use bytes::Bytes;
 use relay_proto::session::MAX_FAILURE_BYTES;
 use relay_proto::{CallId, Code, ErrorCode, ExecutionId, wire};
 
-use super::{Mode, Session, Violation, short};
+use super::{Mode, Session, Violation, excerpt};
 use crate::execution::{CallFailure, Command, Wait};
 
 impl Session {
@@ -14,7 +14,7 @@ impl Session {
             Ok(result.result)
         } else {
             let code = if mode == Mode::Full && !result.code.is_empty() { result.code } else { "TOOL_FAILED".into() };
-            Err(CallFailure { code: Code::from(short(&code).to_owned()), message: bounded(result.error) })
+            Err(CallFailure { code: Code::from(excerpt(&code).to_owned()), message: bounded(result.error) })
         };
         self.settle(&result.id, outcome)
     }
@@ -22,7 +22,7 @@ impl Session {
     /// Fails the call that a basic peer's error names; one that names none is logged.
     pub(super) fn failed_call(&mut self, error: wire::Error) -> Result<(), Violation> {
         if error.id.is_empty() {
-            tracing::info!(session = self.state.number.0, error = short(&error.error), "the host reports an error");
+            tracing::info!(session = self.state.number.0, error = excerpt(&error.error), "the host reports an error");
             return Ok(());
         }
         let failure = CallFailure { code: ErrorCode::ToolFailed.into(), message: bounded(error.error) };

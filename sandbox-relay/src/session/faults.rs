@@ -1,4 +1,4 @@
-//! How many faults a peer may make before its session ends.
+//! Counts a peer's faults, too many of which end its session.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use relay_proto::{Binding, LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
 
 use super::state::{SessionGrant, clamp_warning};
-use super::{Mode, short};
+use super::{Mode, excerpt};
 use crate::execution::{Bindings, ExecutionRequest};
 
 /// Maximum number of patterns in `remote_tools`.
@@ -54,7 +54,7 @@ pub(super) fn request(
     for name in &execute.bindings {
         let Ok(binding) = name.parse() else {
             let names: Vec<_> = Binding::ALL.iter().map(|binding| binding.as_str()).collect();
-            return Err(format!("there is no binding {:?}; there are: {}", short(name), names.join(", ")));
+            return Err(format!("there is no binding {:?}; there are: {}", excerpt(name), names.join(", ")));
         };
         bindings.add(binding);
     }
@@ -82,7 +82,7 @@ fn local_tools(sources: BTreeMap<String, String>) -> Result<BTreeMap<String, Str
     }
     let named = |(name, source): (String, String)| match ToolName::try_from(format!("{LOCAL_SERVER}.{name}")) {
         Ok(full) => Ok((full.as_str().to_owned(), source)),
-        Err(error) => Err(format!("the local tool {:?}: {error}", short(&name))),
+        Err(error) => Err(format!("the local tool {:?}: {error}", excerpt(&name))),
     };
     sources.into_iter().map(named).collect()
 }

@@ -68,13 +68,13 @@ pub(super) struct SessionSink {
     pub(super) grant: Arc<SessionGrant>,
     /// Tools that the execution may call: those of the token and of its own filter.
     pub(super) tools: ToolPatterns,
-    /// Whether it has the binding `introspection`.
+    /// `true`: the execution has the binding `introspection`.
     pub(super) introspects: bool,
     pub(super) suggestions: Suggestions,
     pub(super) id: ExecutionId,
     /// Trace that its calls belong to.
     pub(super) traceparent: Option<TraceContext>,
-    /// Whether the peer said no hello: short tool names, no ids, no cancels.
+    /// `true`: the peer said no hello; it uses short tool names, no ids and no cancels.
     pub(super) basic: bool,
 }
 

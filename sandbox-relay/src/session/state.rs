@@ -73,12 +73,12 @@ impl SessionState {
     }
 }
 
-/// What the token allows, within what the relay allows.
+/// Rights of the token, within those that the relay allows.
 pub(super) struct SessionGrant {
     pub(super) tools: ToolPatterns,
     pub(super) limits: Limits,
     clamped: Vec<Clamped>,
-    /// Whether V8 compiles the code to machine code.
+    /// `true`: V8 compiles the code to machine code.
     pub(super) compiled: bool,
 }
 

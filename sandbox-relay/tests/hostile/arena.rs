@@ -1,5 +1,5 @@
-//! A relay under attack, seen from outside: what came of each attack, how another subject fared meanwhile, and what was left
-//! behind.
+//! A relay under attack, seen from outside: what came of each attack, how another subject fared meanwhile, and what was
+//! left behind.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -33,7 +33,7 @@ pub(crate) struct Arena {
     at_rest: Rest,
 }
 
-/// What the relay's process holds.
+/// Resources that the relay's process holds.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     bytes: u64,
@@ -168,7 +168,7 @@ fn is_zombie(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
-/// What is wrong with an outcome, if anything is.
+/// Returns what is wrong with an outcome; `None`: it is as expected.
 fn fault(expected: &Expected, outcome: Result<Outcome, Error>) -> Option<String> {
     let found = match outcome {
         Ok(outcome) => Ok(outcome.value().map_err(|error| error.to_string())),

@@ -5,15 +5,15 @@ use host_client::ErrorCode;
 /// A program that tries to get out, to break something, or to take more than it was given.
 #[derive(Debug)]
 pub(crate) struct Attack {
-    /// What it tries, in a few words.
+    /// Attempt, in a few words.
     pub(crate) name: &'static str,
     /// The program.
     pub(crate) code: &'static str,
-    /// What has to come of it.
+    /// Required end.
     pub(crate) expected: Expected,
 }
 
-/// What has to come of an attack.
+/// Required end of an attack.
 #[derive(Debug)]
 pub(crate) enum Expected {
     /// It gives this value, as JSON: the attack had no effect, and the program can tell.

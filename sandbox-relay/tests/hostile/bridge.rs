@@ -1,4 +1,5 @@
-//! Attacks on `mcp.call` itself: patched built-ins, names and arguments that run code, results and errors that are forged.
+//! Attacks on `mcp.call` itself: patched built-ins, names and arguments that run code, results and errors that are
+//! forged.
 
 use host_client::ErrorCode;
 

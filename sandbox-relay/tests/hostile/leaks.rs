@@ -1,4 +1,5 @@
-//! Attacks that look for another run, for the machine and for the sandbox's own inside: leftovers, memory, stacks, clocks.
+//! Attacks that look for another run, for the machine and for the sandbox's own inside: leftovers, memory, stacks,
+//! clocks.
 //!
 //! Every program here gives the same however often it runs.
 

@@ -89,7 +89,7 @@ async fn nobody_of_the_same_user_reads_the_relays_memory_or_environment() {
     drop(arena);
 }
 
-/// Whether a worker has executable memory that is from no file: compiled code.
+/// Returns whether a worker has executable memory that is from no file: compiled code.
 fn has_compiled_code(pid: u32) -> bool {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     maps.lines().any(|line| {
@@ -143,7 +143,7 @@ fn used_cpu(pid: u32) -> u64 {
 
 #[tokio::test]
 async fn a_worker_that_breaks_its_lock_is_ended_and_says_so() {
-    // What a compromised worker would do, done to it: a forbidden call from outside is what SIGSYS stands for.
+    // SIGSYS from outside stands for the forbidden call of a compromised worker.
     let arena = Arena::start(&["--worker-stock", "1"]).await;
     let client = arena.connect("lock", Tools::new()).await;
     let before = children(arena.pid());

@@ -1,8 +1,9 @@
-//! The hostile suite: everything that we could think of to get out, to break or starve others, or to lie, by class. Each attack
-//! is checked from outside: what came of it, whether another subject's canary sings on, and whether the relay is as it was.
+//! The hostile suite: everything that we could think of to get out, to break or starve others, or to lie, by class.
+//! Each attack is checked from outside: what came of it, whether another subject's canary sings on, and whether the
+//! relay is as it was.
 //!
-//! Programs stand in tables, one file for each class, and run against both ways to make a worker. SECURITY.md names the test
-//! of every promise.
+//! Programs stand in tables, one file for each class, and run against both ways to make a worker. SECURITY.md names the
+//! test of every promise.
 
 mod arena;
 mod attack;

@@ -1,4 +1,5 @@
-//! Attacks through what is printed, emitted, thrown and returned. They have `console` and `io`, and little room for output.
+//! Attacks through what is printed, emitted, thrown and returned. They have `console` and `io`, and little room for
+//! output.
 
 use host_client::ErrorCode;
 

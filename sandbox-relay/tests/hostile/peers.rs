@@ -1,4 +1,5 @@
-//! Hostile peers: those that are slow, silent, deaf or loud, too many of them, and messages made to cost more than they weigh.
+//! Hostile peers: those that are slow, silent, deaf or loud, too many of them, and messages made to cost more than they
+//! weigh.
 
 use std::time::{Duration, Instant};
 

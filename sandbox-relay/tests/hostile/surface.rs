@@ -1,4 +1,5 @@
-//! Attacks that reach for what should not exist: hosts, modules, shared memory, shells, debuggers, and ways up from `mcp`.
+//! Attacks that reach for what should not exist: hosts, modules, shared memory, shells, debuggers, and ways up from
+//! `mcp`.
 
 use host_client::ErrorCode;
 

@@ -38,7 +38,7 @@ async fn a_renewed_session_goes_on_and_one_that_is_not_ends() {
     for bad in ["", "x", &format!("{short}x")] {
         assert!(matches!(within(renewed.renew(bad)).await, Err(Error::Unauthenticated)), "{bad}");
     }
-    // What the new token allows holds from now on.
+    // The rights of the new token hold from now on.
     let longer =
         arena.token(&["--subject", "renew", "--ttl", "10m", "--limit", "wall_ms=1234", "--tools", "a.*"]).await;
     let good_for = within(renewed.renew(&longer)).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_renewed_session_goes_on_and_one_that_is_not_ends() {
 async fn a_one_time_token_is_good_once_and_only_when_it_is_taken() {
     let arena = Arena::start(&["--one-time-tokens", "--subject-connections", "1"]).await;
     let token = arena.token(&["--subject", "once"]).await;
-    // Whoever is turned away for another reason has not used it.
+    // A connection that is refused for another reason has not used the token.
     let first = within(Client::connect(config(&arena, &token), Tools::new())).await.unwrap();
     let second = arena.token(&["--subject", "once"]).await;
     assert!(matches!(within(Client::connect(config(&arena, &second), Tools::new())).await, Err(Error::Refused(_))));

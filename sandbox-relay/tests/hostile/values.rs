@@ -1,4 +1,5 @@
-//! Attacks by what is returned or sent: values without JSON, values that change while they are written, and endless ones.
+//! Attacks by what is returned or sent: values without JSON, values that change while they are written, and endless
+//! ones.
 
 use host_client::ErrorCode;
 

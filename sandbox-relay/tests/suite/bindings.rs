@@ -1,4 +1,4 @@
-//! What code has beside `mcp` when its host asks for it.
+//! Bindings: what code has beside `mcp` if its host asks for it.
 
 mod console;
 mod hints;

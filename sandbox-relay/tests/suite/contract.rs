@@ -1,4 +1,4 @@
-//! What code can rely on, against both ways to make a worker.
+//! Tests what code can rely on, with both ways to make a worker.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -299,7 +299,7 @@ async fn sizes_are_limited(fixture: Fixture) {
     assert_code(&fixture.request_error(request).await, ErrorCode::InvalidInput);
 }
 
-/// What `e.code` is when a call fails, and that the code goes on.
+/// Makes a failing call inside `try` and returns its `e.code` and `e.message`.
 async fn caught(fixture: &Fixture, call: &str) -> (String, String) {
     let code = format!("try {{ await {call} }} catch (e) {{ return [e instanceof Error, e.code, e.message] }}");
     let value = fixture.value(&code).await;

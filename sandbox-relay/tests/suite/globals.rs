@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use relay_proto::Binding;
 use serde_json::json;
 
 use crate::support::Fixture;
 
-/// What ECMAScript has in this version of V8, and `mcp`. A new V8 that brings more fails here, to be looked at.
+/// Globals of ECMAScript in this version of V8, and `mcp`. A new V8 with more of them fails here, for a review.
 const GLOBALS: &str = include_str!("globals.txt");
 
 /// Every function of V8's or ours that code can reach, by the first way to it.
 const NATIVES: &str = include_str!("natives.txt");
 
-/// Walks from what code has at hand, through properties, accessors and prototypes, and gives the way to every native function.
+/// Walks from what code has at hand, through properties, accessors and prototypes, and gives the way to every native
+/// function.
 const WALK: &str = r#"
     const seen = new Set();
     const natives = [];
@@ -86,4 +88,24 @@ async fn the_globals_are_these_and_no_others() {
     let code =
         "return [typeof this, import.meta && Object.keys(import.meta).length, Object.keys(mcp), Reflect.ownKeys(mcp)]";
     assert_eq!(fixture.value(code).await, json!(["undefined", 0, [], ["call"]]));
+}
+
+#[tokio::test]
+async fn each_binding_adds_the_globals_that_the_protocol_names() {
+    let fixture = Fixture::start(&[]).await;
+    let names = async |bindings: &[Binding]| {
+        let request = host_client::ExecuteRequest::new("return Reflect.ownKeys(globalThis).map(String)");
+        let request = request.bindings(bindings.iter().map(|binding| binding.as_str()));
+        fixture.run_request(request).await.unwrap().parse::<BTreeSet<String>>().unwrap()
+    };
+    let before = names(&[]).await;
+    for binding in Binding::ALL {
+        let mut expected: BTreeSet<_> = binding.globals().iter().map(|name| (*name).to_owned()).collect();
+        if *binding == Binding::Servers {
+            expected.insert("test".into());
+        }
+        let found = names(&[*binding]).await;
+        assert_eq!(found.difference(&before).cloned().collect::<BTreeSet<_>>(), expected, "{binding}");
+        assert!(before.is_subset(&found), "{binding}");
+    }
 }

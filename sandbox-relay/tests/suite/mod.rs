@@ -1,4 +1,4 @@
-//! What the relay does for those who use it well, by subcommand and by promise of the contract.
+//! Tests what the relay promises, by subcommand and by promise of the contract.
 
 mod bindings;
 mod completions;

@@ -1,4 +1,4 @@
-//! What a tool call passes on its host, with a real relay on the other end: rules, people, schemas, budgets, events.
+//! Pipeline of a tool call on its host, with a real relay on the other end: rules, people, schemas, budgets, events.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -118,7 +118,7 @@ async fn rules_decide_and_say_why() {
     let failure = bank.value(&failing(PAY)).await;
     assert_eq!(failure, json!({"code": "TOOL_DENIED", "message": "bank.pay was denied: no money leaves"}));
     assert_eq!(bank.value("return await mcp.call('bank.odd')").await, json!(1));
-    // What is denied is not looked at any further.
+    // A denied call is not checked any further.
     let failure = bank.value(&failing("mcp.call('bank.pay', {amount: 'x'})")).await;
     assert_eq!(failure["code"], "TOOL_DENIED");
     assert_eq!(bank.done(), ["odd"]);

@@ -60,8 +60,8 @@ async fn come_back_to_the_baseline(fixture: Fixture, at_rest: usize, executions:
             _ => drop(fixture.run("await mcp.call('test.add', {a: 1, b: 1}); await new Promise(() => {})").await),
         }
     }
-    // One more is the next forking process, which takes over at the next fork. A process comes and goes a moment before or after
-    // its socket and its pidfd.
+    // One more is the next forking process, which takes over at the next fork. A process comes and goes a moment before
+    // or after its socket and its pidfd.
     until(|| {
         let now = children(relay);
         (at_rest..=at_rest + 1).contains(&now.len())

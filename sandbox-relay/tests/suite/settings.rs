@@ -1,5 +1,5 @@
-//! Every setting, by all ways in which it is given: flag, environment variable, file, default. They have to agree with each
-//! other, with `--help` and with `settings.md`.
+//! Every setting, by all ways in which it is given: flag, environment variable, file, default. They have to agree with
+//! each other, with `--help` and with `settings.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn a_flag_without_a_value_turns_on_and_the_default_overrules_the_file() {
     let found = effective(&arguments(&["--one-time-tokens"]), &BTreeMap::new());
     assert_eq!([&found["jit"], &found["one_time_tokens"], &found["queue"]], [&json!(true), &json!(true), &json!(7)]);
     assert_eq!([&found["limits"], &found["max_limits"]], [&json!({"wall_ms": 4_321}), &json!({"cpu_ms": 5_000})]);
-    // Whoever writes the default means it.
+    // An explicit default overrules the file.
     let found = effective(&arguments(&["--jit=false", "--queue", "1024"]), &BTreeMap::new());
     assert_eq!([&found["jit"], &found["queue"]], [&json!(false), &json!(1_024)]);
 }
@@ -137,7 +137,7 @@ fn the_page_of_settings_is_that_of_the_program() {
         Flags come first, then environment variables, then the TOML file that `--config` or `RELAY_CONFIG` names, then defaults.\n\
         `sandbox-relay settings`, with the same flags, prints what holds. The shared secret itself is given as `RELAY_JWT_SECRET` \
         or in a file.\n\n\
-        | flag | variable | in the file | default | |\n|---|---|---|---|---|\n"
+        | flag | variable | in the file | default | meaning |\n|---|---|---|---|---|\n"
         .to_owned();
     for arg in settings(&serve()) {
         let name = arg.get_id().as_str();

@@ -114,7 +114,7 @@ impl From<Result<Outcome, ExecutionError>> for Seen {
             },
             Err(error) => {
                 let tool = error.tool.map(|(tool, code)| (tool, code.as_str().to_owned()));
-                // What was used of the limits is not the same twice.
+                // The used part of a limit is not the same twice.
                 let message = error.message.split(" (used: ").next().unwrap().to_owned();
                 let code = error.code.as_str().to_owned();
                 Self {
@@ -333,7 +333,7 @@ async fn a_call_as_json_is_dispatched_at_once() {
     assert_eq!((path, json_of(&seen)[0]["name"].clone()), (Route::Host, json!("exa.search")));
     let (path, seen) = both(&fixture, ExecuteRequest::new(question)).await;
     assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Relay, "UNKNOWN_SERVER"));
-    // What is meant as a call and is none is not its own answer.
+    // Code that is meant as a call and is none does not become its own result.
     for (code, expected) in [
         (r#"{"tool":"exa.search","args":{}}"#, "unknown field `args`"),
         (r#"{"tool":"exa.search","arguments":{},"id":7}"#, "unknown field `id`"),
@@ -343,7 +343,7 @@ async fn a_call_as_json_is_dispatched_at_once() {
         assert_eq!((path, error.as_str()), (Route::Host, "INVALID_INPUT"), "{code}");
         assert!(message.contains(expected), "{code}: {message}");
     }
-    // What names no tool is what JavaScript makes of it.
+    // A name of no tool has the meaning that JavaScript gives it.
     for code in [r#"{"tool":5}"#, r#"{tool:"exa.search"}"#, r#"{"name":"exa.search"}"#] {
         let (path, seen) = both(&fixture, request(code)).await;
         assert_eq!(path, Route::Relay, "{code}");
@@ -384,7 +384,7 @@ async fn tokens_patterns_and_limits_hold_on_the_short_path() {
             "{code}"
         );
         assert!(error.hint.is_some() || expected == "INVALID_INPUT", "{code}");
-        // What is read as a variable fails at its place; that is all that the short path does not know.
+        // A name that is read as a variable fails in its place, which the short path does not know.
         if !code.starts_with('{') && code != "return __interfaces" {
             both(&fixture, request(code).limit(limit, value)).await;
         }

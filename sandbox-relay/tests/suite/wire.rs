@@ -326,7 +326,7 @@ async fn a_host_can_change_its_tools() {
     let call = raw.call().await;
     let tools = vec![wire::Tool { name: "c.d".into(), ..wire::Tool::default() }];
     raw.send_message(wire::Message { sequence: 3, ..Payload::ToolsChanged(wire::ToolsChanged { tools }).into() }).await;
-    // What runs comes to its end.
+    // A running execution comes to its end.
     raw.send_message(wire::Message { sequence: 4, ..success(&call.id, "1").into() }).await;
     let call = raw.call().await;
     assert_eq!(call.tool, "c.d");
@@ -411,7 +411,7 @@ async fn a_broken_protocol_closes_with_its_code() {
     raw.send_message(wire::Message { sequence: 1, ..Payload::Hello(wire::Hello::default()).into() }).await;
     assert_eq!(raw.error().await.code, "PROTOCOL_ERROR", "a hello without a version");
 
-    // What is of no known kind is ignored.
+    // A message of an unknown kind is ignored.
     let mut raw = Raw::open(&relay).await;
     raw.0.send(Message::Binary(Vec::new().into())).await.unwrap();
     raw.0.send(Message::Binary(vec![0x92, 0x03, 0x01, 0x00].into())).await.unwrap();

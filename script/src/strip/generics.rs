@@ -50,7 +50,7 @@ struct Calls<'s> {
 /// Type arguments of a call, with their brackets.
 struct Arguments {
     span: Span,
-    /// Whether they hold a `typeof` or an object, which nobody compares with `<`.
+    /// `true`: they hold a `typeof` or an object, which nobody compares with `<`.
     is_only_type: bool,
 }
 

@@ -10,14 +10,14 @@ use std::sync::OnceLock;
 use relay_script::prepare;
 use serde_json::{Value, json};
 
-/// What is installed.
+/// Files of the installed compiler: its pins, and the program that runs it.
 const PINS: [&str; 3] = ["package.json", "package-lock.json", "judge.mjs"];
 
 /// Makes statements of a text, whatever it holds: of two, none can be the whole program.
 const LEAD: &str = "0;0;\n";
 
-/// Why we refuse some of what TypeScript prints. The first three have tests of their own; for the others TypeScript has
-/// an error too, but prints all the same.
+/// Messages with which we refuse code that TypeScript prints. The first three have tests of their own; for the others
+/// TypeScript reports an error, too, but prints all the same.
 const OPEN: [&str; 5] =
     ["available", "angle brackets", "export its program", "ambient contexts", "Line terminator not permitted"];
 

@@ -129,7 +129,7 @@ impl fmt::Display for Verified {
             writeln!(f, "ends with record {} at {}, hash {}", last.seq, last.time, last.hash)?;
         }
         if self.torn > 0 {
-            writeln!(f, "{} times a crash left a piece of a record, which the next start told of", self.torn)?;
+            writeln!(f, "incomplete records that the next start cut off after a crash: {}", self.torn)?;
         }
         write_list(f, "never finished", &self.unfinished, self.unfinished_count)?;
         write_list(f, "problems", &self.problems, self.problem_count)?;

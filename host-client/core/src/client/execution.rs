@@ -59,6 +59,24 @@ impl Execution {
         self.events.take().map(EventStream::new)
     }
 
+    /// Returns the execution and its events from the start; from now on, where they were taken before.
+    ///
+    /// ```no_run
+    /// # async fn example(client: host_client_core::Client) -> Result<(), host_client_core::Error> {
+    /// use futures_util::StreamExt as _;
+    /// use host_client_core::{Event, ExecuteRequest};
+    ///
+    /// let (execution, events) = client.execute(ExecuteRequest::new("return 1")).await?.with_events();
+    /// let watch = events.for_each(async |event| println!("{event:?}"));
+    /// let (outcome, ()) = tokio::join!(execution, watch);
+    /// println!("{}", outcome?.value()?);
+    /// # Ok(()) }
+    /// ```
+    pub fn with_events(mut self) -> (Self, EventStream) {
+        let events = self.events.take().unwrap_or_else(|| self.context.events.subscribe());
+        (self, EventStream::new(events))
+    }
+
     /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
     /// printed so far, unless it had ended before. Its tools are no longer waited for.
     pub fn cancel(&self) {

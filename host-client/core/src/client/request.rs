@@ -136,6 +136,13 @@ impl ExecuteRequest {
         self
     }
 
+    /// Lowers the limit `wall_ms`: from the hand-over to a worker until the end, without waiting for approvals. Parts of a
+    /// millisecond are dropped.
+    #[must_use]
+    pub fn wall(self, time: std::time::Duration) -> Self {
+        self.limit(LimitName::WallMs, u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Gives the code `read_input()`, which returns `input`, and `emit(text)`.
     #[must_use]
     pub fn io(mut self, input: impl Into<String>) -> Self {

@@ -1,7 +1,8 @@
-//! What was seen of the results of tools that promise nothing: shapes, never values.
+//! Learning of result types, for tools without an output schema: the shapes of their results are observed. Values are
+//! never kept.
 //!
-//! A shape is small, whatever results come: bounded in depth, in keys and in how much is looked at. Keys that look like data
-//! are not kept: an object that has any is a map.
+//! A shape is small for any results: its depth, its keys and the values that are looked at are bounded. Keys that look
+//! like data are not kept, either: an object with such keys counts as a map.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,50 +11,57 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::ToolDigest;
 
-/// The longest result that is looked at, in bytes of JSON.
+/// The most bytes of a result's JSON. Longer results are ignored.
 const MAX_RESULT_BYTES: usize = 256 << 10;
-/// How many values of one result are looked at, how many items of one list, and to which depth.
+/// The most values of one result that are looked at, counted at all depths.
 const MAX_VALUES: usize = 2_000;
+/// The most items of one list, or values of one map, that are looked at.
 const MAX_ITEMS: usize = 50;
+/// The most levels of a result that are looked at.
 const MAX_DEPTH: usize = 6;
-/// An object with more keys is a map.
+/// The most keys of an object. An object with more keys counts as a map.
 const MAX_KEYS: usize = 40;
-/// So is one with more keys than these, none of which is always there.
-const MAX_OPTIONAL: usize = 8;
-/// A longer key, or one with more digits, is data.
+/// The most keys of an object if no key is in all results. With more keys it counts as a map.
+const MAX_OPTIONAL_KEYS: usize = 8;
+/// The most bytes of a key that is the name of a field. A longer key counts as data.
 const MAX_KEY_BYTES: usize = 40;
+/// The most digits in a key that is the name of a field. A key with more digits counts as data.
 const MAX_KEY_DIGITS: usize = 3;
-/// How large a shape grows, in types.
+/// The most types that a shape consists of. A larger one is cut.
 const MAX_TYPES: usize = 400;
-/// How many results of a tool are looked at, and of how many tools.
+/// The most results of one tool that are looked at.
 const MAX_RESULTS: u64 = 100;
+/// The most tools whose results are looked at.
 const MAX_TOOLS: usize = 1_000;
 
-/// The shapes of results, by tool.
+/// The shapes of results by the tools' full names.
 #[derive(Default)]
 pub(crate) struct Learned(Mutex<HashMap<String, Seen>>);
 
+/// The results of one tool.
 struct Seen {
-    /// Of the tool that gave the results: another one under its name is another one.
+    /// The digest of the tool that returned them. Another tool with the same name starts anew.
     tool: ToolDigest,
+    /// The number of results.
     results: u64,
     shape: Shape,
 }
 
 impl Learned {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Seen>> {
-        // Changed only under this lock, by code that does not panic half way.
+        // A poisoned lock is usable: the code that changes the shapes does not panic midway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at a result.
-    pub(crate) fn see(&self, name: &str, tool: ToolDigest, json: &[u8]) {
+    /// Merges the shape of a result into that of its tool. Does nothing for a result that is too long or not JSON, or
+    /// if a limit of this module is reached.
+    pub(crate) fn observe(&self, name: &str, tool: ToolDigest, json: &[u8]) {
         let is_enough = |seen: &Seen| seen.tool == tool && seen.results >= MAX_RESULTS;
         if json.len() > MAX_RESULT_BYTES || self.lock().get(name).is_some_and(is_enough) {
             return;
         }
         let Ok(value) = serde_json::from_slice(json) else { return };
-        let shape = Shape::of(&value, 0, &mut MAX_VALUES.clone());
+        let shape = Shape::from_value(&value, 0, &mut MAX_VALUES.clone());
         let mut tools = self.lock();
         if tools.len() >= MAX_TOOLS && !tools.contains_key(name) {
             return;
@@ -66,40 +74,50 @@ impl Learned {
         seen.results += 1;
         seen.shape.merge(shape);
         let mut depth = MAX_DEPTH;
-        while depth > 0 && seen.shape.types() > MAX_TYPES {
+        while depth > 0 && seen.shape.count_types() > MAX_TYPES {
             depth -= 1;
-            seen.shape.cut(depth);
+            seen.shape.cut_below(depth);
         }
     }
 
-    /// What the results of a tool were like, as a schema, and how many were seen.
-    pub(crate) fn of(&self, name: &str, tool: ToolDigest) -> Option<(Value, u64)> {
+    /// Returns a JSON Schema of a tool's results so far, and their number; `None`: there were none.
+    pub(crate) fn observed(&self, name: &str, tool: ToolDigest) -> Option<(Value, u64)> {
         let tools = self.lock();
         let seen = tools.get(name).filter(|seen| seen.tool == tool)?;
         Some((seen.shape.schema(), seen.results))
     }
 }
 
-/// What values at one place were like.
+/// The types of all values at one place of the results.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Shape {
-    /// `null`, `boolean`, `number`, `string`.
+    /// The scalar types: `null`, `boolean`, `number`, `string`.
     scalars: BTreeSet<&'static str>,
-    /// Of a list; its items, if any were seen.
+    /// The shape of the items of lists; `None`: no value was a list; `Some(None)`: all lists were empty.
     items: Option<Option<Box<Shape>>>,
+    /// The members of objects; `None`: no value was an object.
     object: Option<Members>,
-    /// There was more than is kept: anything may stand here.
+    /// `true` if parts of the values were not looked at, so that any type is possible.
     is_open: bool,
 }
 
+/// The members of all objects at one place.
 #[derive(Debug, Clone, PartialEq)]
 enum Members {
-    Named { members: BTreeMap<String, Shape>, always: BTreeSet<String> },
+    /// The members of objects whose keys are names of fields.
+    Named {
+        members: BTreeMap<String, Shape>,
+        /// The keys that all objects have.
+        always: BTreeSet<String>,
+    },
+    /// The shape of all values of objects whose keys are data.
     Map(Box<Shape>),
 }
 
 impl Shape {
-    fn of(value: &Value, depth: usize, left: &mut usize) -> Self {
+    /// Returns the shape of a value at this depth, of which at most `left` values are looked at. Subtracts their
+    /// number.
+    fn from_value(value: &Value, depth: usize, left: &mut usize) -> Self {
         let mut shape = Self::default();
         if depth >= MAX_DEPTH || *left == 0 {
             shape.is_open = true;
@@ -112,10 +130,10 @@ impl Shape {
             Value::Number(_) => drop(shape.scalars.insert("number")),
             Value::String(_) => drop(shape.scalars.insert("string")),
             Value::Array(items) => {
-                let items = items.iter().take(MAX_ITEMS).map(|item| Self::of(item, depth + 1, left));
+                let items = items.iter().take(MAX_ITEMS).map(|item| Self::from_value(item, depth + 1, left));
                 shape.items = Some(items.reduce(Self::merged).map(Box::new));
             }
-            Value::Object(members) => shape.object = Some(Members::of(members, depth, left)),
+            Value::Object(members) => shape.object = Some(Members::from_object(members, depth, left)),
         }
         shape
     }
@@ -125,6 +143,7 @@ impl Shape {
         self
     }
 
+    /// Adds the types of another shape.
     fn merge(&mut self, other: Self) {
         self.scalars.extend(other.scalars);
         self.is_open |= other.is_open;
@@ -139,34 +158,35 @@ impl Shape {
         };
     }
 
-    /// How many types it consists of.
-    fn types(&self) -> usize {
-        let items = self.items.iter().flatten().map(|items| items.types()).sum::<usize>();
+    /// Returns the number of types that the shape consists of.
+    fn count_types(&self) -> usize {
+        let items = self.items.iter().flatten().map(|items| items.count_types()).sum::<usize>();
         let members = match &self.object {
-            Some(Members::Named { members, .. }) => members.values().map(Self::types).sum(),
-            Some(Members::Map(values)) => values.types(),
+            Some(Members::Named { members, .. }) => members.values().map(Self::count_types).sum(),
+            Some(Members::Map(values)) => values.count_types(),
             None => 0,
         };
         1 + items + members
     }
 
-    /// Forgets what lies below a depth.
-    fn cut(&mut self, depth: usize) {
+    /// Removes everything below a depth.
+    fn cut_below(&mut self, depth: usize) {
         if depth == 0 && (self.items.is_some() || self.object.is_some()) {
             *self = Self { is_open: true, ..Self::default() };
             return;
         }
         let below = depth.saturating_sub(1);
         if let Some(Some(items)) = &mut self.items {
-            items.cut(below);
+            items.cut_below(below);
         }
         match &mut self.object {
-            Some(Members::Named { members, .. }) => members.values_mut().for_each(|member| member.cut(below)),
-            Some(Members::Map(values)) => values.cut(below),
+            Some(Members::Named { members, .. }) => members.values_mut().for_each(|member| member.cut_below(below)),
+            Some(Members::Map(values)) => values.cut_below(below),
             None => {}
         }
     }
 
+    /// Returns the shape as a JSON Schema.
     fn schema(&self) -> Value {
         if self.is_open {
             return Value::Bool(true);
@@ -197,16 +217,18 @@ impl Shape {
 }
 
 impl Members {
-    fn of(members: &Map<String, Value>, depth: usize, left: &mut usize) -> Self {
+    /// Returns the members of an object at this depth, of which at most `left` values are looked at.
+    fn from_object(members: &Map<String, Value>, depth: usize, left: &mut usize) -> Self {
         if members.len() > MAX_KEYS || members.keys().any(|key| is_data(key)) {
-            let values = members.values().take(MAX_ITEMS).map(|value| Shape::of(value, depth + 1, left));
+            let values = members.values().take(MAX_ITEMS).map(|value| Shape::from_value(value, depth + 1, left));
             return Self::Map(Box::new(values.reduce(Shape::merged).unwrap_or_default()));
         }
         let always = members.keys().cloned().collect();
-        let members = members.iter().map(|(key, value)| (key.clone(), Shape::of(value, depth + 1, left)));
+        let members = members.iter().map(|(key, value)| (key.clone(), Shape::from_value(value, depth + 1, left)));
         Self::Named { members: members.collect(), always }
     }
 
+    /// Returns the members of both, as a map if there are too many keys for an object.
     fn merged(self, other: Self) -> Self {
         match (self, other) {
             (Self::Named { mut members, mut always }, Self::Named { members: others, always: also }) => {
@@ -214,7 +236,7 @@ impl Members {
                 for (key, member) in others {
                     members.entry(key).or_default().merge(member);
                 }
-                let is_map = members.len() > MAX_KEYS || (members.len() > MAX_OPTIONAL && always.is_empty());
+                let is_map = members.len() > MAX_KEYS || (members.len() > MAX_OPTIONAL_KEYS && always.is_empty());
                 let named = Self::Named { members, always };
                 if is_map { Self::Map(Box::new(named.values())) } else { named }
             }
@@ -222,7 +244,7 @@ impl Members {
         }
     }
 
-    /// What any of its values is like.
+    /// Returns the shape of all values.
     fn values(self) -> Shape {
         match self {
             Self::Named { members, .. } => members.into_values().reduce(Shape::merged).unwrap_or_default(),
@@ -231,12 +253,12 @@ impl Members {
     }
 }
 
-/// Whether a key is more likely data than the name of a field.
+/// Returns `true` if a key is more likely data, such as an id or an address, than the name of a field.
 fn is_data(key: &str) -> bool {
-    let is_of_name = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');
+    let may_be_in_name = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-' | '$');
     !key.starts_with(|it: char| it.is_alphabetic() || matches!(it, '_' | '$'))
         || key.len() > MAX_KEY_BYTES
-        || !key.chars().all(is_of_name)
+        || !key.chars().all(may_be_in_name)
         || key.chars().filter(char::is_ascii_digit).count() > MAX_KEY_DIGITS
 }
 
@@ -251,8 +273,8 @@ mod tests {
 
     fn learned(results: &[Value]) -> Value {
         let learned = Learned::default();
-        results.iter().for_each(|result| learned.see("a.b", tool(1), result.to_string().as_bytes()));
-        let (schema, seen) = learned.of("a.b", tool(1)).unwrap();
+        results.iter().for_each(|result| learned.observe("a.b", tool(1), result.to_string().as_bytes()));
+        let (schema, seen) = learned.observed("a.b", tool(1)).unwrap();
         assert_eq!(seen, results.len().min(100) as u64);
         schema
     }
@@ -307,12 +329,12 @@ mod tests {
         let results: Vec<_> = (0..150).map(wide).collect();
         assert!(learned(&results).to_string().len() < 20_000);
         let learned = Learned::default();
-        learned.see("a.b", tool(1), &vec![b'1'; MAX_RESULT_BYTES + 1]);
-        learned.see("a.b", tool(1), b"no JSON");
-        assert_eq!(learned.of("a.b", tool(1)), None);
-        learned.see("a.b", tool(1), b"1");
-        learned.see("a.b", tool(2), b"true");
-        assert_eq!(learned.of("a.b", tool(1)), None, "another tool took its place");
-        assert_eq!(learned.of("a.b", tool(2)), Some((json!({"type": ["boolean"]}), 1)));
+        learned.observe("a.b", tool(1), &vec![b'1'; MAX_RESULT_BYTES + 1]);
+        learned.observe("a.b", tool(1), b"no JSON");
+        assert_eq!(learned.observed("a.b", tool(1)), None);
+        learned.observe("a.b", tool(1), b"1");
+        learned.observe("a.b", tool(2), b"true");
+        assert_eq!(learned.observed("a.b", tool(1)), None, "another tool took its place");
+        assert_eq!(learned.observed("a.b", tool(2)), Some((json!({"type": ["boolean"]}), 1)));
     }
 }

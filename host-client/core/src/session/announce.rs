@@ -5,11 +5,12 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use relay_proto::wire::message::Payload;
-use relay_proto::{frame, wire};
+use relay_proto::{ErrorCode, frame, wire};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::Session;
+use crate::error::{Error, ExecutionError};
 use crate::tool::ToolSpec;
 use crate::tools::Tools;
 
@@ -17,17 +18,52 @@ use crate::tools::Tools;
 const COLLECTED: Duration = Duration::from_millis(50);
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
 
-/// Tells the relay whenever there are other tools.
+/// What the relay was told of last: which version of the tools, and why not, where they could not be announced.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Announced {
+    version: u64,
+    refused: Option<String>,
+}
+
+impl Announced {
+    /// The relay was told of a version of the tools.
+    pub(super) fn version(version: u64) -> Self {
+        Self { version, refused: None }
+    }
+}
+
+impl Session {
+    /// Waits until the relay was told of a version of the tools, or of a later one.
+    ///
+    /// # Errors
+    /// - [`Error::Tools`]: they are too many.
+    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
+    pub(crate) async fn announced(&self, version: u64) -> Result<(), Error> {
+        let mut announced = self.announced.subscribe();
+        let told = async { announced.wait_for(|told| told.version >= version).await.map(|told| told.clone()) };
+        tokio::select! {
+            Ok(told) = told => told.refused.map_or(Ok(()), |reason| Err(Error::Tools(reason))),
+            () = self.ended() => {
+                let lost = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
+                Err(Box::new(lost).into())
+            }
+        }
+    }
+}
+
+/// Tells the relay whenever there are other tools than those of hello.
 pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<Session>) -> Infallible {
     // What the relay knows, by its digest.
     let mut known = None;
     while changes.changed().await.is_ok() {
         tokio::time::sleep(if known.is_some() { BETWEEN_CHANGES } else { COLLECTED }).await;
-        changes.mark_unchanged();
+        // Before the tools are read: what is added meanwhile is another version.
+        let version = *changes.borrow_and_update();
         let Some((tools, outbound)) = session.upgrade().map(|it| (announced(&it.host.tools), it.outbound.clone()))
         else {
             break;
         };
+        let mut refused = None;
         match tools {
             // Nobody is left to hear it when this fails.
             Ok(tools) => {
@@ -37,7 +73,13 @@ pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<S
                     drop(outbound.send(payload).await);
                 }
             }
-            Err(reason) => tracing::error!(reason, "the relay is not told that there are other tools"),
+            Err(reason) => {
+                tracing::error!(reason, "the relay is not told that there are other tools");
+                refused = Some(reason);
+            }
+        }
+        if let Some(session) = session.upgrade() {
+            session.announced.send_replace(Announced { version, refused });
         }
     }
     std::future::pending().await

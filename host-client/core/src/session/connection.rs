@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
-use super::announce::{announce, announced};
+use super::announce::{Announced, announce, announced};
 use super::config::ClientConfig;
 use super::{Outbox, Session, short_reason};
 use crate::error::Error;
@@ -42,6 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Session>, wire::Welcome), Error> {
     // What changes from here on is told later.
     let changes = host.tools.changes();
+    let version = *changes.borrow();
     let connected = tokio::time::timeout(config.connect_timeout, open(config, &host.tools)).await;
     let (socket, welcome) = connected.unwrap_or_else(|_| {
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
@@ -49,7 +50,7 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
     })?;
     let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
     let knows_changes = offers("tools_changed");
-    let (session, outbox) = Session::new(host, offers("call_state"));
+    let (session, outbox) = Session::with_announced(host, offers("call_state"), Announced::version(version));
     let weak = Arc::downgrade(&session);
     // A timer takes neither nothing nor for ever.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
@@ -123,7 +124,10 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
     let (mut socket, _response) = opened.map_err(|error| match error {
         WebSocketError::Http(response) if response.status() == StatusCode::UNAUTHORIZED => Error::Unauthenticated,
         // A redirect is refused like everything else: the token is for this address alone.
-        WebSocketError::Http(response) => Error::Refused(format!("HTTP status {}", response.status())),
+        WebSocketError::Http(response) => {
+            let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
+            Error::Status { status: response.status(), retry_after: retry_after.map(Duration::from_secs) }
+        }
         WebSocketError::Io(error) => unreachable(error),
         error => Error::Refused(error.to_string()),
     })?;

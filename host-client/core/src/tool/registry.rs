@@ -1,6 +1,6 @@
 //! The storage of tools by server and name, with the origin of each server.
 //!
-//! It may change while a client is connected; [`Registry::changes`] notifies about it.
+//! The registry may change while a client is connected, and notifies about each change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -289,7 +289,7 @@ impl Registry {
             let refuse = |registered: Registered, reason| InvalidTool { name: registered.spec.name, reason };
             match Registered::new(tool) {
                 Ok(registered) if registered.name.server() != server => {
-                    refused.push(refuse(registered, format!("it is no tool of the server {server:?}")));
+                    refused.push(refuse(registered, format!("it is not a tool of the server {server:?}")));
                 }
                 Ok(registered) if accepted.contains_key(registered.name.as_str()) => {
                     refused.push(refuse(registered, "the server has a tool of this name already".into()));

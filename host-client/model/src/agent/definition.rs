@@ -1,15 +1,16 @@
-//! What a model is told of a tool, in the shapes of those who run models.
+//! Definitions of tools for models, in the shapes of their providers.
 
 use serde_json::{Value, json};
 
-/// A tool's name, description and arguments. Clients that take none of the shapes here build their own of its fields.
+/// Name, description and schema of a tool for a model. For providers that none of its methods fit, build the shape of
+/// the fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// The name, of letters, digits and `_`.
+    /// Name of the tool: letters, digits and `_`.
     pub name: String,
-    /// What it does, for the model.
+    /// Description of the tool for the model.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the arguments, an object.
     pub parameters: Value,
     is_strict: bool,
 }
@@ -17,14 +18,14 @@ pub struct Definition {
 impl Definition {
     pub(crate) fn new(name: &str, description: String, mut parameters: Value) -> Self {
         if let Value::Object(members) = &mut parameters {
-            // Every provider knows which dialect it takes, and it costs tokens.
+            // Each provider has its own dialect, and the member costs tokens.
             members.remove("$schema");
         }
         Self { name: name.to_owned(), description, parameters, is_strict: false }
     }
 
-    /// The same by the rules of OpenAI's strict mode: every member is required, and what need not be given may be `null`.
-    /// Calls with such arguments are understood without more.
+    /// Rewrites the schema by the rules of OpenAI's strict mode: every member is required, and optional ones may be
+    /// `null`. Calls with such arguments need no conversion.
     #[must_use]
     pub fn strict(mut self) -> Self {
         make_strict(&mut self.parameters);
@@ -32,7 +33,7 @@ impl Definition {
         self
     }
 
-    /// As a member of `tools` in OpenAI's chat completions, which most others take, too.
+    /// Formats a member of `tools` for OpenAI's chat completions, which most other providers accept, too.
     pub fn openai_chat(&self) -> Value {
         let mut function = json!({
             "name": self.name,
@@ -45,8 +46,8 @@ impl Definition {
         json!({"type": "function", "function": function})
     }
 
-    /// As a member of `tools` in OpenAI's responses. Where it does not say so itself, strict mode is on there, so that it is
-    /// always said.
+    /// Formats a member of `tools` for OpenAI's responses. `strict` is always given, because its default there is
+    /// `true`.
     pub fn openai_responses(&self) -> Value {
         json!({
             "type": "function",
@@ -57,12 +58,13 @@ impl Definition {
         })
     }
 
-    /// As a member of `tools` in Anthropic's messages.
+    /// Formats a member of `tools` for Anthropic's messages.
     pub fn anthropic(&self) -> Value {
         json!({"name": self.name, "description": self.description, "input_schema": self.parameters})
     }
 }
 
+/// Rewrites a schema by the rules of strict mode.
 fn make_strict(schema: &mut Value) {
     let Value::Object(schema) = schema else { return };
     for unknown in ["default", "format"] {
@@ -71,9 +73,9 @@ fn make_strict(schema: &mut Value) {
     for inner in ["items", "additionalProperties"] {
         schema.get_mut(inner).into_iter().for_each(make_strict);
     }
-    // It knows no other.
-    if let Some(of) = schema.remove("oneOf") {
-        schema.insert("anyOf".into(), of);
+    // Strict mode supports `anyOf` alone.
+    if let Some(alternatives) = schema.remove("oneOf") {
+        schema.insert("anyOf".into(), alternatives);
     }
     schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten().for_each(make_strict);
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -89,6 +91,7 @@ fn make_strict(schema: &mut Value) {
     schema.insert("additionalProperties".into(), false.into());
 }
 
+/// Allows `null` in a schema.
 fn make_nullable(schema: &mut Value) {
     let is_null = |one: &Value| *one == "null" || one.get("type").is_some_and(|of| of == "null");
     let may_be_null = |of: &Value| of.as_array().is_some_and(|of| of.iter().any(is_null));

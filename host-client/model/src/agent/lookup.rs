@@ -1,20 +1,22 @@
-//! What a model can look up beside running code: which tools there are, and the rest of a result.
+//! The tools `search_tools`, `describe_tools` and `read_output`.
 
 use relay_proto::ToolPatterns;
 use serde_json::{Value, json};
 
 use super::ExecuteCode;
 use crate::arguments::{DescribeArguments, ReadArguments, SearchArguments};
-use crate::report::{Report, listed, refused, said};
+use crate::report::{Report, listed, refused, text_report};
 use host_client_core::introspect;
 use host_client_core::text::short_name;
 
-/// How many tools are described at once.
+/// Maximum number of tools that one call describes.
 const MAX_DESCRIBED: usize = 20;
-/// The most bytes of JSON that describe tools in one answer. A tool with larger schemas is described without them.
+/// Maximum size of the descriptions in one answer as JSON, in bytes. A tool with larger schemas is described without
+/// them.
 const MAX_DESCRIPTION_BYTES: usize = 100_000;
 
 impl ExecuteCode {
+    /// Runs `search_tools`.
     pub(super) fn search(&self, arguments: SearchArguments) -> Report {
         let limit = arguments.limit.unwrap_or(introspect::FOUND);
         let tools = self.client.host().tools();
@@ -33,6 +35,7 @@ impl ExecuteCode {
         listed(answer)
     }
 
+    /// Runs `describe_tools`.
     pub(super) fn describe(&self, arguments: &DescribeArguments) -> Report {
         let (mut described, mut bytes) = (Vec::new(), 0);
         for name in arguments.names.iter().take(MAX_DESCRIBED) {
@@ -51,6 +54,7 @@ impl ExecuteCode {
         listed(answer)
     }
 
+    /// Describes one tool, without schemas that are too large.
     fn describe_one(&self, name: &str) -> Value {
         let described = introspect::describe(self.client.host().tools(), &ToolPatterns::default(), name);
         let mut tool = described.unwrap_or_else(|(_, error)| json!({"name": short_name(name), "error": error}));
@@ -69,12 +73,13 @@ impl ExecuteCode {
         tool
     }
 
+    /// Runs `read_output`.
     pub(super) async fn read(&self, arguments: ReadArguments) -> Report {
         let ReadArguments { handle, path, offset, limit } = arguments;
         let store = self.store.clone();
         let read = move || store.read(&handle, &path, offset, limit);
         match tokio::task::spawn_blocking(read).await {
-            Ok(Ok(page)) => said(page.text),
+            Ok(Ok(page)) => text_report(page.text),
             Ok(Err(error)) => refused(format!("INVALID_INPUT: {error}")),
             Err(_) => refused("INTERNAL: the output could not be read"),
         }

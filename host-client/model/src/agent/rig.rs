@@ -1,4 +1,4 @@
-//! The tools for agents of rig.
+//! The tools as tools of agents of rig.
 
 use rig_core::completion::message::{ImageMediaType, MimeType as _, ToolResultContent};
 use rig_core::message::ToolName;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{Definition, ExecuteCode, Report};
 
-/// A call that did not come to its end, in words for the model.
+/// Failure of a call, worded for the model.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct ToolFailed(String);
 
-/// A report as rig takes it: what was printed stands below the value, and images that models take are images. Of other binary
-/// data, the text says what there was.
+/// Converts a report for rig: output is appended to the value, and images that models accept become images. For other
+/// binary data the text has a placeholder.
 pub(crate) fn result(report: Report) -> Result<ToolOutput, ToolFailed> {
     let text = match report.notes {
         Some(notes) => format!("{}\n\n{notes}", report.text),
@@ -27,18 +27,18 @@ pub(crate) fn result(report: Report) -> Result<ToolOutput, ToolFailed> {
             ToolResultContent::image_base64(image.base64, ImageMediaType::from_mime_type(&image.mime), None)
         });
     let content: Vec<_> = [ToolResultContent::text(text.clone())].into_iter().chain(images).collect();
-    // It refuses only what has no block at all.
+    // Only content without any block is refused.
     Ok(ToolOutput::content(content).unwrap_or_else(|_| ToolOutput::text(text)))
 }
 
-/// Left to itself, rig tells the model no more than that it failed.
+/// Converts a failure for rig with its text as feedback: by default, rig tells the model only that the call failed.
 pub(crate) fn with_feedback(error: ToolFailed) -> ToolExecutionError {
     let feedback = error.to_string();
     ToolExecutionError::from_error(error).with_model_feedback(feedback)
 }
 
 impl ExecuteCode {
-    /// All four tools for an agent of rig; `execute_code` alone is a tool by itself.
+    /// Returns all four tools for an agent of rig. `execute_code` alone is a tool of rig by itself.
     pub fn rig_tools(&self) -> Vec<DynamicTool> {
         let tool = |Definition { name, description, parameters, .. }: Definition| {
             let (called, tools) = (name.clone(), self.clone());
@@ -46,7 +46,7 @@ impl ExecuteCode {
                 let (name, tools) = (called.clone(), tools.clone());
                 Box::pin(async move { result(tools.call_tool(&name, arguments).await).map_err(with_feedback) })
             };
-            // A name that is empty is refused; none of them is.
+            // Only an empty name is refused, and none of these is empty.
             ToolName::new(name).ok().map(|name| DynamicTool::new(name, description, parameters, call))
         };
         self.definitions().into_iter().filter_map(tool).collect()

@@ -1,9 +1,10 @@
-//! Images, sounds and other binary data are taken out of a result, to be handed over as what they are.
+//! Takes images, sounds and other binary data out of a result.
 //!
-//! Recognized are the items that MCP tools answer with (`{"type": "image", "data": …, "mimeType": …}`, the same of `audio`, and
-//! whatever has a `blob`), the `body_base64` of the tool `http.fetch`, and data URLs, wherever they stand in a value. In their
-//! place the text says what was there, such as `[image/png, 12.3KB, attachment 1]`. The `blob` of git is the name of a file's
-//! content, and `main` is base64, too: without a media type, only what begins like a file or is long counts as data.
+//! Recognized are the items of MCP tools (`{"type": "image", "data": …, "mimeType": …}`, the same for `audio`, and
+//! objects with a `blob`), the `body_base64` of the tool `http.fetch`, and data URLs, anywhere in a value. A
+//! placeholder replaces them, such as `[image/png, 12.3KB, attachment 1]`. Without a media type, a string counts as
+//! data only if it begins like a known file format or is long, because short words such as `main` and the hashes of git
+//! are valid base64, too.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,25 +22,26 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// What is not known better.
-const BYTES: &str = "application/octet-stream";
-/// What images begin with, in base64.
+/// Media type of data of an unknown type.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+/// Beginnings of known file formats in base64, with their media types.
 const BEGINNINGS: [(&str, &str); 4] =
     [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("JVBERi0", "application/pdf")];
-/// The longest media type, and the longest start of a data URL, in bytes.
+/// Maximum length of a media type, in bytes.
 const MAX_MIME_BYTES: usize = 100;
-const MAX_URL_START: usize = 150;
-/// A data URL in the middle of a text counts if its data have so many characters: shorter ones stand in explanations.
-const MIN_INNER_DATA: usize = 64;
-/// Base64 of no type that is known counts as data if it has so many characters: shorter ones are names and hashes.
-const MIN_UNTYPED_DATA: usize = 256;
+/// Maximum length of a data URL before its data, in bytes.
+const MAX_URL_START_BYTES: usize = 150;
+/// Minimum length of the data of a data URL within a text, in bytes: shorter ones are examples in explanations.
+const MIN_INNER_DATA_BYTES: usize = 64;
+/// Minimum length of base64 of an unknown type to count as data, in bytes: shorter ones are names and hashes.
+const MIN_UNTYPED_DATA_BYTES: usize = 256;
 
-/// How much is handed over.
+/// Limits of attachments. Data over a limit is left out, and the text says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachmentsConfig {
-    /// How many at most: 8. The text says where one is left out.
+    /// Maximum number of attachments. Default: 8.
     pub count: usize,
-    /// The most bytes of all of them, decoded: 8 MiB.
+    /// Maximum size of all attachments, decoded, in bytes. Default: 8 MiB.
     pub bytes: usize,
 }
 
@@ -49,14 +51,14 @@ impl Default for AttachmentsConfig {
     }
 }
 
-/// Binary data of a result.
+/// Binary data of a result. `Debug` prints its type and size alone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// The media type, such as `image/png`, as the tool says; without parameters.
+    /// Media type as the tool gives it, without parameters, such as `image/png`.
     pub mime: String,
-    /// The data in base64, which is valid.
+    /// Data in valid base64.
     pub base64: String,
-    /// The length of the data, decoded.
+    /// Size of the decoded data, in bytes.
     pub bytes: usize,
 }
 
@@ -66,21 +68,21 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// What is left of a text, and what was in it.
+/// Text without its binary data, and that data.
 pub(super) struct Taken {
     pub(super) text: String,
     pub(super) attachments: Vec<Attachment>,
-    /// The characters of the data that are neither in the text nor attached.
+    /// Length of the data that is neither in the text nor attached, in bytes of base64.
     pub(super) left_out_bytes: usize,
 }
 
-/// Takes the binary data out of a text; nothing where there are none.
+/// Takes the binary data out of a text. Returns `None` if there is none.
 pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) -> Option<Taken> {
     let mut found = Vec::new();
     data_urls(text, &mut found);
     if is_json && KEYS.iter().any(|key| text.contains(key)) {
         let scan = Scan { json: text, found: &mut found };
-        // What was found up to a place that cannot be read is taken out all the same.
+        // Data before a syntax error is taken out all the same.
         let _ = scan.deserialize(&mut serde_json::Deserializer::from_str(text));
     }
     found.sort_by_key(|found| found.place.start);
@@ -110,25 +112,25 @@ pub(super) fn taken_out(text: &str, is_json: bool, config: AttachmentsConfig) ->
     Some(Taken { text: rest, attachments, left_out_bytes })
 }
 
-/// What may be binary data.
+/// Possible binary data.
 struct Found<'a> {
     place: Place,
     mime: &'a str,
 }
 
-/// Where it is in the text, and where in it the base64 is.
+/// Position in the text, and the range of the base64 within it.
 struct Place {
     start: usize,
     end: usize,
     data: Range<usize>,
 }
 
-/// A media type as it can stand in any text.
+/// Returns a media type that is safe in a text; that of unknown data if it is malformed.
 fn plain(mime: &str) -> &str {
-    media_type(mime).unwrap_or(BYTES)
+    media_type(mime).unwrap_or(UNKNOWN_TYPE)
 }
 
-/// A media type without its parameters; nothing where it is none.
+/// Returns a media type without its parameters; `None` if it is malformed.
 fn media_type(mime: &str) -> Option<&str> {
     let mime = mime.split(';').next().unwrap_or_default().trim();
     let is_plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '/' | '.' | '+' | '-' | '_');
@@ -137,12 +139,12 @@ fn media_type(mime: &str) -> Option<&str> {
     (!kind.is_empty() && !name.is_empty() && !name.contains('/')).then_some(mime)
 }
 
-/// Finds data URLs. None goes on beyond a quotation mark, so that in JSON each is in one string.
+/// Finds data URLs. Each ends before a quotation mark, so that in JSON it is within one string.
 fn data_urls<'a>(text: &'a str, found: &mut Vec<Found<'a>>) {
     let mut from = 0;
     while let Some(start) = text[from..].find("data:").map(|at| from + at) {
         from = start + "data:".len();
-        let head = &text[from..text.ceil_char_boundary(from + MAX_URL_START)];
+        let head = &text[from..text.ceil_char_boundary(from + MAX_URL_START_BYTES)];
         let Some((mime, _)) = head.split_once(";base64,").filter(|(mime, _)| is_type(mime)) else { continue };
         let data = from + mime.len() + ";base64,".len();
         let is_data = |it: char| it.is_ascii_alphanumeric() || matches!(it, '+' | '/' | '=');
@@ -151,21 +153,22 @@ fn data_urls<'a>(text: &'a str, found: &mut Vec<Found<'a>>) {
             (text[..start].chars().next_back(), text[end..].chars().next()),
             (None | Some('"'), None | Some('"'))
         );
-        if end - data >= MIN_INNER_DATA || (is_all && end > data) {
+        if end - data >= MIN_INNER_DATA_BYTES || (is_all && end > data) {
             found.push(Found { place: Place { start, end, data: data..end }, mime });
         }
         from = end;
     }
 }
 
+/// Returns `true` if the text can be the media type of a data URL.
 fn is_type(mime: &str) -> bool {
     mime.chars().all(|it| it.is_ascii_graphic() && !matches!(it, '"' | '\\' | ',' | '(' | ')'))
 }
 
-/// Without one of these keys there is nothing to look for.
+/// Keys of binary data. JSON without them is not parsed.
 const KEYS: [&str; 3] = ["\"data\"", "\"blob\"", "\"body_base64\""];
 
-/// The keys that matter.
+/// Key of a member that is read.
 #[derive(Deserialize)]
 #[serde(field_identifier)]
 enum Key {
@@ -183,32 +186,33 @@ enum Key {
     Other,
 }
 
-/// Looks through JSON, in one pass.
+/// Search for binary data in JSON, in one pass.
 struct Scan<'s, 'a> {
     json: &'a str,
     found: &'s mut Vec<Found<'a>>,
 }
 
 impl<'s, 'a> Scan<'s, 'a> {
+    /// Reborrows the search for a nested value.
     fn again(&mut self) -> Scan<'_, 'a> {
         Scan { json: self.json, found: self.found }
     }
 
-    /// A string that is base64 from its start to its end, if it is data: `is_data` where that is certain.
+    /// Adds a string of base64, unless it may be a word or a hash. `is_data`: the key says that it is data.
     fn push(&mut self, data: &'a str, mime: Option<&'a str>, is_data: bool) {
         let known = BEGINNINGS.iter().find(|(start, _)| data.starts_with(start)).map(|(_, mime)| *mime);
         let is_typed = known.is_some() || mime.is_some_and(|mime| media_type(mime).is_some());
-        if !is_data && !is_typed && data.len() < MIN_UNTYPED_DATA {
+        if !is_data && !is_typed && data.len() < MIN_UNTYPED_DATA_BYTES {
             return;
         }
         let start = offset(self.json, data);
         let end = start + data.len();
-        let mime = mime.or(known).unwrap_or(BYTES);
+        let mime = mime.or(known).unwrap_or(UNKNOWN_TYPE);
         self.found.push(Found { place: Place { start, end, data: start..end }, mime });
     }
 }
 
-/// Gives the string, where the value is one without escapes; base64 has none.
+/// Returns the value if it is a string without escapes, as base64 is.
 impl<'a> DeserializeSeed<'a> for Scan<'_, 'a> {
     type Value = Option<&'a str>;
 

@@ -1,67 +1,70 @@
-//! A JSON value in pieces of some size, each with the path of its keys.
+//! Splits a JSON value into pieces, each with the path of its keys.
 
 use super::json::{Member, between, each_member, unquoted};
 use super::path::{BELOW, TO};
 use host_client_core::text::clipped;
 
-/// The most levels of arrays and objects that are taken apart. What lies deeper stays in one piece.
+/// Maximum number of levels that are split. Deeper values stay in one piece.
 const MAX_DEPTH: usize = 8;
-/// The longest part of a title, in bytes.
+/// Maximum length of one key in a title, in bytes.
 const MAX_PART_BYTES: usize = 60;
 
-/// How large pieces are.
+/// Sizes of pieces.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
-    /// Neighbours are put together up to so many bytes.
+    /// Maximum size of a group of neighbours, in bytes.
     pub(super) group: usize,
-    /// What has more than so many bytes is taken apart.
+    /// Maximum size of a value that is not split, in bytes.
     pub(super) whole: usize,
 }
 
-/// What a piece is made of.
+/// Content of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One value.
     Value,
-    /// Some neighbours in an array.
+    /// Neighbouring items of an array.
     Items,
-    /// Some neighbours in an object.
+    /// Neighbouring members of an object.
     Members,
 }
 
-/// A piece of a JSON value.
+/// Piece of a JSON value.
 #[derive(Debug)]
 pub(super) struct Chunk<'a> {
-    /// A path, such as `results > items > [0-4]`; empty for all of a value. Only a very long key is none.
+    /// Path such as `results > items > [0-4]`; empty for the whole value. Very long keys are cut, so that it cannot be
+    /// read back.
     pub(super) title: String,
     pub(super) kind: Kind,
-    /// The text of the value, or of the neighbours with the commas between them.
+    /// Text of the value, or of the neighbours with the commas between them.
     pub(super) body: &'a str,
-    /// How many neighbours there are.
+    /// Number of neighbours.
     pub(super) count: usize,
-    /// Whether it is the first of its array or object.
+    /// `true`: it begins with the first member of its array or object.
     pub(super) is_first: bool,
 }
 
-/// Takes a value apart. The work is linear in its length.
+/// Splits a value, in time linear in its length.
 pub(super) fn chunks(json: &str, sizes: Sizes) -> Vec<Chunk<'_>> {
     let mut splitter = Splitter { sizes, chunks: Vec::new() };
     splitter.split(json.trim(), String::new(), 0);
     splitter.chunks
 }
 
+/// State of the split.
 struct Splitter<'a> {
     sizes: Sizes,
     chunks: Vec<Chunk<'a>>,
 }
 
-/// Neighbours that are small.
+/// Group of small neighbours.
 struct Group<'a> {
     first: Member<'a>,
     last: Member<'a>,
 }
 
 impl<'a> Splitter<'a> {
+    /// Splits one value.
     fn split(&mut self, json: &'a str, title: String, depth: usize) {
         let is_split = json.len() > self.sizes.whole && depth < MAX_DEPTH && json.starts_with(['[', '{']);
         if !is_split {
@@ -92,10 +95,11 @@ impl<'a> Splitter<'a> {
         if let Some(group) = group {
             self.push(json, &title, &group);
         }
-        // What was not read to its end is no JSON that was ever a result.
+        // Only valid JSON is split, so that every member is visited.
         debug_assert!(split.is_some(), "only JSON is taken apart");
     }
 
+    /// Adds a group as a piece.
     fn push(&mut self, json: &'a str, title: &str, group: &Group<'a>) {
         let Group { first, last } = group;
         let (kind, last_part) = match first.key {
@@ -116,11 +120,12 @@ impl<'a> Splitter<'a> {
     }
 }
 
+/// Appends a part to a title.
 fn joined(title: &str, part: &str) -> String {
     if title.is_empty() { part.to_owned() } else { format!("{title}{BELOW}{part}") }
 }
 
-/// What a member is called in a title.
+/// Returns the part of a title for a member: its key, quoted if needed, or its index.
 fn part(member: &Member) -> String {
     let Some(key) = member.key else { return format!("[{}]", member.index) };
     let plain = unquoted(key);

@@ -1,16 +1,16 @@
-//! The middle of a text that is too long goes; its head and its tail stay, at line boundaries where there are any to use.
+//! Cuts the middle out of a long text, at line boundaries if possible.
 
 use super::footer::kilobytes;
 
-/// The longest marker, in characters. A text that was cut is longer than the limit by no more.
-const MAX_MARKER: usize = 160;
+/// Maximum length of the marker that replaces the middle, in characters.
+const MAX_MARKER_CHARS: usize = 160;
 
-/// How much of a text stays.
+/// Length of a text, and the share of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutConfig {
-    /// How many characters (Unicode scalar values) stay, the marker not counted: 200,000.
+    /// Number of characters (Unicode scalar values) that stay, without the marker. Default: 200,000.
     pub characters: usize,
-    /// How many percent of them are the head; the rest is the tail: 60.
+    /// Share of the head in percent; the rest is the tail. Default: 60.
     pub head_percent: usize,
 }
 
@@ -20,13 +20,13 @@ impl Default for CutConfig {
     }
 }
 
-/// The text without its middle; nothing where it is short enough, or was cut already.
+/// Cuts the middle out of a text. Returns `None` if it is short enough, or was already cut.
 pub(super) fn cut(text: &str, config: CutConfig) -> Option<String> {
     if text.len() <= config.characters {
         return None;
     }
     let over = text.chars().count().checked_sub(config.characters).filter(|over| *over > 0)?;
-    if over <= MAX_MARKER && text.lines().any(|line| line.starts_with("… [") && line.ends_with("] …")) {
+    if over <= MAX_MARKER_CHARS && text.lines().any(|line| line.starts_with("… [") && line.ends_with("] …")) {
         return None;
     }
     let head = config.characters.saturating_mul(config.head_percent.min(100)) / 100;
@@ -39,7 +39,7 @@ pub(super) fn cut(text: &str, config: CutConfig) -> Option<String> {
     Some(at_lines(text, most_head, least_tail).unwrap_or_else(|| within_lines(text, most_head, least_tail)))
 }
 
-/// The head and the tail as whole lines; nothing where that would lose more than half of either.
+/// Cuts at line boundaries. Returns `None` if that would lose more than half of the head or the tail.
 fn at_lines(text: &str, most_head: usize, least_tail: usize) -> Option<String> {
     let head = text[..most_head].rfind('\n').map_or(0, |at| at + 1);
     let tail = match text[..least_tail].ends_with('\n') {
@@ -61,7 +61,7 @@ fn at_lines(text: &str, most_head: usize, least_tail: usize) -> Option<String> {
     ))
 }
 
-/// The head and the tail as they come out, but for a line end of two characters, which stays out of both.
+/// Cuts within lines. A line ending of two characters is not split.
 fn within_lines(text: &str, mut head: usize, mut tail: usize) -> String {
     let splits_line_end = |at: usize| text[..at].ends_with('\r') && text[at..].starts_with('\n');
     if splits_line_end(head) {

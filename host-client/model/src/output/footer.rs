@@ -1,9 +1,9 @@
-//! The last line of what is shown: how much of the result it is.
+//! Footer of a shortened result: how much of the result is shown.
 
-/// When the footer stands there.
+/// Condition of the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FooterConfig {
-    /// It is left out unless more than so many bytes were saved: 200.
+    /// The footer is added if more than this number of bytes was saved. Default: 200.
     pub over_saved_bytes: usize,
 }
 
@@ -13,15 +13,15 @@ impl Default for FooterConfig {
     }
 }
 
-/// The footer of a text of `returned` bytes, itself not counted, that stands for `processed` bytes. The share is rounded down:
-/// it never says more than was saved.
+/// Returns the footer of a text of `returned` bytes (without the footer) that replaces `processed` bytes; `None` if too
+/// little was saved. The share is rounded down, so that it never says more than was saved.
 pub(super) fn footer(returned: usize, processed: usize, config: FooterConfig) -> Option<String> {
     let saved = processed.checked_sub(returned).filter(|saved| *saved > config.over_saved_bytes)?;
     let share = saved.saturating_mul(100) / processed.max(1);
     Some(format!("[Output: {} returned, {} processed, {share}% reduced]", kilobytes(returned), kilobytes(processed)))
 }
 
-/// A size as `1.5KB`, which is 1,536 bytes.
+/// Formats a size in KB of 1,024 bytes, such as `1.5KB`.
 pub(super) fn kilobytes(bytes: usize) -> String {
     let tenths = bytes.saturating_mul(10).saturating_add(512) / 1024;
     format!("{}.{}KB", tenths / 10, tenths % 10)

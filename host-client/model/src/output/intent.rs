@@ -1,32 +1,34 @@
-//! Of a long result, the sections that have to do with what it is wanted for.
+//! Filters a long result by an intent: keeps the sections that contain its words.
 
 use std::collections::HashSet;
 
 use super::chunk::{Sizes, chunks};
 use super::json::unquoted;
 
-/// How large the pieces of JSON are that count as sections.
-const SECTIONS_OF_JSON: Sizes = Sizes { group: 500, whole: 2_000 };
-/// The most bytes of an intent that are looked at, and the most terms in them.
+/// Sizes of the pieces of JSON that count as sections.
+const JSON_SECTION_SIZES: Sizes = Sizes { group: 500, whole: 2_000 };
+/// Maximum length of an intent that is read, in bytes.
 const MAX_INTENT_BYTES: usize = 1_000;
+/// Maximum number of terms of an intent.
 const MAX_TERMS: usize = 64;
-/// A shorter term has to be a whole word, but for the ending of a plural; a longer one may be the start of a word.
-const MIN_START: usize = 4;
-/// What stands before each section that stays.
+/// Minimum length of a term that matches the beginning of a word, in bytes. Shorter terms match whole words and their
+/// plurals.
+const MIN_PREFIX_BYTES: usize = 4;
+/// Separator before each section.
 const BETWEEN: &str = "\n\n";
-/// The most bytes of the header.
-const HEADER_BYTES: usize = 120;
+/// Maximum length of the header, in bytes.
+const MAX_HEADER_BYTES: usize = 120;
 
-/// When a result is filtered, and what stays.
+/// Condition and measures of the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IntentConfig {
-    /// Results of at most so many bytes stay as they are: 5,000.
+    /// Results of at most this number of bytes are not filtered. Default: 5,000.
     pub over_bytes: usize,
-    /// A section stays where at least so many percent of the intent's terms occur in it: 30.
+    /// Minimum share of the intent's terms that a section must contain, in percent. Default: 30.
     pub percent: usize,
-    /// A paragraph of more bytes is divided into groups of lines: 4,000.
+    /// Paragraphs of more bytes are split into groups of lines. Default: 4,000.
     pub paragraph_bytes: usize,
-    /// How many lines a group has: 10.
+    /// Number of lines in a group. Default: 10.
     pub group_lines: usize,
 }
 
@@ -36,11 +38,11 @@ impl Default for IntentConfig {
     }
 }
 
-/// What an intent leaves of a text, under a header that says so; nothing where it leaves all of it or none.
+/// Keeps the sections of a text that match an intent, under a header. Returns `None` if all of them or none match, or
+/// the text is short.
 ///
-/// Sections are paragraphs, groups of lines where these are long, and pieces of some hundred bytes where the text is JSON;
-/// a long string in it has sections like a text.
-/// Those for which there is no room in `most_bytes` are left out, and the header says how many: what stays is not cut again.
+/// Sections are paragraphs, groups of lines in long paragraphs, and pieces of some hundred bytes in JSON; a long string
+/// in JSON has sections like a text. Matching sections beyond `most_bytes` are left out, and the header says how many.
 pub(super) fn filtered(
     text: &str,
     is_json: bool,
@@ -51,12 +53,12 @@ pub(super) fn filtered(
     if text.len() <= config.over_bytes {
         return None;
     }
-    let terms = Terms::of(intent, config.percent)?;
-    let mut kept = Kept { room: most_bytes.saturating_sub(HEADER_BYTES), ..Kept::default() };
+    let terms = Terms::parse(intent, config.percent)?;
+    let mut kept = Kept { room: most_bytes.saturating_sub(MAX_HEADER_BYTES), ..Kept::default() };
     if is_json {
-        for chunk in chunks(text, SECTIONS_OF_JSON) {
-            if chunk.body.len() > SECTIONS_OF_JSON.whole && chunk.body.starts_with('"') {
-                // Its title would fit all of them or none.
+        for chunk in chunks(text, JSON_SECTION_SIZES) {
+            if chunk.body.len() > JSON_SECTION_SIZES.whole && chunk.body.starts_with('"') {
+                // The title is not searched: it is the same for all sections of the string.
                 each_section(&unquoted(chunk.body), config, |section| {
                     kept.offer(terms.occur_in(&[section], false), &[&chunk.title, ":\n", section]);
                 });
@@ -70,11 +72,11 @@ pub(super) fn filtered(
     kept.text().filter(|filtered| filtered.len() < text.len())
 }
 
-/// The sections that stay.
+/// Sections that are kept.
 #[derive(Default)]
 struct Kept {
     body: String,
-    /// The most bytes of the body.
+    /// Maximum size of the body, in bytes.
     room: usize,
     shown: usize,
     fitting: usize,
@@ -82,6 +84,7 @@ struct Kept {
 }
 
 impl Kept {
+    /// Adds a section if it matches and there is room.
     fn offer(&mut self, fits: bool, section: &[&str]) {
         self.all += 1;
         if !fits {
@@ -96,6 +99,7 @@ impl Kept {
         }
     }
 
+    /// Returns the header and the sections; `None` if all of them or none matched.
     fn text(self) -> Option<String> {
         let Self { body, shown, fitting, all, .. } = self;
         let is_some = shown > 0 && fitting < all;
@@ -107,7 +111,7 @@ impl Kept {
     }
 }
 
-/// Gives each paragraph, without the blank lines around it.
+/// Calls `take` with each paragraph, without the blank lines around it, or with its groups of lines.
 fn each_section(text: &str, config: IntentConfig, mut take: impl FnMut(&str)) {
     let (mut start, mut at) = (0, 0);
     let mut paragraph = |paragraph: &str| {
@@ -128,7 +132,7 @@ fn each_section(text: &str, config: IntentConfig, mut take: impl FnMut(&str)) {
     paragraph(&text[start..]);
 }
 
-/// Gives each group of lines.
+/// Calls `take` with each group of lines.
 fn each_group(text: &str, lines: usize, take: &mut impl FnMut(&str)) {
     let (mut start, mut at) = (0, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -141,19 +145,19 @@ fn each_group(text: &str, lines: usize, take: &mut impl FnMut(&str)) {
     take(trimmed(&text[start..]));
 }
 
+/// Removes the line ending of a section.
 fn trimmed(section: &str) -> &str {
     section.trim_end_matches(['\n', '\r'])
 }
 
-/// The words of an intent, without stop words.
+/// Words of an intent, without stop words.
 struct Terms {
     terms: Vec<Term>,
-    /// How many of them make a section stay.
+    /// Number of terms that a section must contain.
     needed: u32,
 }
 
-/// A word in the forms in which it may occur: as it is, without its ending, and with the `y` that the English stemmer writes
-/// as an `i`.
+/// Word in the forms that match: as it is, its stem, and the stem with the `y` that the English stemmer writes as `i`.
 struct Term {
     forms: Vec<String>,
 }
@@ -173,8 +177,8 @@ impl Term {
 }
 
 impl Terms {
-    /// Nothing where an intent consists of stop words.
-    fn of(intent: &str, percent: usize) -> Option<Self> {
+    /// Reads the terms of an intent; `None` if it has only stop words.
+    fn parse(intent: &str, percent: usize) -> Option<Self> {
         let intent = &intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)];
         let stems_of = stemmer();
         let (mut stems, mut terms) = (HashSet::new(), Vec::new());
@@ -183,7 +187,7 @@ impl Terms {
             let is_one = tokens.len() == 1;
             for stem in tokens {
                 if stems.insert(stem.clone()) {
-                    // What is several words, in a script without spaces, has its parts as forms.
+                    // A text without spaces, in some scripts, is several words: each is a term.
                     terms.push(if is_one { Term::new(word, stem) } else { Term { forms: vec![stem] } });
                 }
             }
@@ -195,7 +199,7 @@ impl Terms {
         (!terms.is_empty()).then_some(Self { terms, needed })
     }
 
-    /// Whether enough of them occur in a section.
+    /// Returns `true` if the section contains enough of the terms.
     fn occur_in(&self, section: &[&str], is_json: bool) -> bool {
         let mut seen = 0_u64;
         for part in section {
@@ -212,7 +216,7 @@ impl Terms {
     }
 }
 
-/// Returns what gives a word's stems: one for most words, none for stop words.
+/// Returns a function that stems a word: one stem for most words, none for stop words.
 #[cfg(feature = "search")]
 fn stemmer() -> impl Fn(&str) -> Vec<String> {
     use bm25::{DefaultTokenizer, Tokenizer as _};
@@ -221,28 +225,28 @@ fn stemmer() -> impl Fn(&str) -> Vec<String> {
     move |word| tokenizer.tokenize(word)
 }
 
-/// Without the feature `search`, every word is its own stem.
+/// Returns a function that returns each word unchanged, because the feature `search` is off.
 #[cfg(not(feature = "search"))]
 fn stemmer() -> impl Fn(&str) -> Vec<String> {
     |word| vec![word.to_owned()]
 }
 
-/// Whether a word is one of a form of a term.
+/// Returns `true` if a word matches a form of a term.
 fn fits(term: &str, word: &str) -> bool {
     match word.strip_prefix(term) {
-        Some(rest) if term.len() < MIN_START => matches!(rest, "" | "s" | "es"),
+        Some(rest) if term.len() < MIN_PREFIX_BYTES => matches!(rest, "" | "s" | "es"),
         Some(_) => true,
-        // Where a script has no capitals, it may have no spaces either.
+        // A script without capitals may have no spaces either, so that a term can be anywhere in a word.
         None => !term.is_ascii() && term.chars().all(|it| !it.is_lowercase()) && word.contains(term),
     }
 }
 
-/// Gives each word in small letters, for as long as more are wanted. `userName` and `user_name` are two words.
+/// Calls `take` with each word in lower case, until it returns `false`. `userName` and `user_name` are two words.
 fn each_word(text: &str, is_json: bool, mut take: impl FnMut(&str) -> bool) {
     let mut word = String::new();
     let (mut was_lower, mut is_escaped) = (false, false);
     for character in text.chars() {
-        // What follows a backslash in JSON is no letter.
+        // The character after a backslash in JSON is not a letter.
         let is_letter = !is_escaped && character.is_alphanumeric();
         is_escaped = is_json && !is_escaped && character == '\\';
         let starts = was_lower && character.is_uppercase();

@@ -1,4 +1,4 @@
-//! JSON as slices of its own text: however large a value is, nothing is built to look at a part of it.
+//! Reads JSON as slices of its text, without building values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,56 +6,57 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A member of an array or an object.
+/// Member of an array or an object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) index: usize,
-    /// Of an object: the key as it stands there, in quotes.
+    /// Key as written, in quotes; `None` in an array.
     pub(super) key: Option<&'a str>,
-    /// JSON.
+    /// Value as JSON.
     pub(super) value: &'a str,
 }
 
 impl<'a> Member<'a> {
-    /// The first slice of it.
+    /// Returns the slice with which the member begins.
     pub(super) fn start(&self) -> &'a str {
         self.key.unwrap_or(self.value)
     }
 }
 
-/// Whether all of a text is one array or object.
+/// Returns `true` if the whole text is one array or object.
 pub(super) fn is_container(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Looks at each member of an array or object, and gives their number; nothing where it is neither. Nested values are passed
-/// over without recursion.
+/// Calls `look` with each member of an array or object, and returns their number; `None` for other values. Nested
+/// values are skipped without recursion.
 pub(super) fn each_member<'a>(json: &'a str, look: impl FnMut(Member<'a>)) -> Option<usize> {
     serde_json::Deserializer::from_str(json).deserialize_any(Each(look)).ok()
 }
 
-/// The text from the start of one slice of it to the end of another.
+/// Returns the text from the start of one of its slices to the end of another.
 pub(super) fn between<'a>(text: &'a str, first: &str, last: &str) -> &'a str {
     let start = offset(text, first);
     let end = offset(text, last) + last.len();
     text.get(start..end).unwrap_or_default()
 }
 
-/// Where in a text a slice of it begins.
+/// Returns the offset of a slice in its text, in bytes.
 pub(super) fn offset(text: &str, slice: &str) -> usize {
     slice.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
 
-/// The text of a JSON string, such as a key.
+/// Returns the text of a JSON string, such as a key.
 pub(super) fn unquoted(json: &str) -> Cow<'_, str> {
     let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(json);
     if !inner.contains('\\') {
         return inner.into();
     }
-    // One half of a surrogate pair is no text.
+    // A string with half a surrogate pair stays as written.
     serde_json::from_str::<String>(json).map_or(inner.into(), Cow::from)
 }
 
+/// Visitor of the members of a value.
 struct Each<F>(F);
 
 impl<'de, F: FnMut(Member<'de>)> Visitor<'de> for Each<F> {
@@ -84,22 +85,22 @@ impl<'de, F: FnMut(Member<'de>)> Visitor<'de> for Each<F> {
     }
 }
 
-/// Where a path leads.
+/// Target of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place<'a> {
-    /// To this JSON.
+    /// The value, as JSON.
     Value(&'a str),
-    /// Nowhere after so many of its steps.
+    /// There is no value. Holds the number of steps that exist.
     Nowhere(usize),
 }
 
-/// Follows a path, in one pass over the text.
+/// Finds the value at a path, in one pass over the text.
 pub(super) fn follow<'a>(json: &'a str, path: &[String]) -> Place<'a> {
     let walk = Walk { path, taken: 0 };
     walk.deserialize(&mut serde_json::Deserializer::from_str(json)).unwrap_or(Place::Nowhere(0))
 }
 
-/// The rest of a path.
+/// Rest of a path, and the number of steps taken.
 #[derive(Clone, Copy)]
 struct Walk<'p> {
     path: &'p [String],
@@ -107,6 +108,7 @@ struct Walk<'p> {
 }
 
 impl Walk<'_> {
+    /// Returns the path without its first step.
     fn step(self) -> Self {
         Self { path: self.path.get(1..).unwrap_or_default(), taken: self.taken + 1 }
     }
@@ -134,7 +136,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         let mut found = Place::Nowhere(self.taken);
         while let Some(key) = members.next_key::<&RawValue>()? {
             if self.path.first().is_some_and(|step| *step == unquoted(key.get())) {
-                // Of two with one key the last counts, as in JavaScript.
+                // The last of duplicate keys counts, as in JavaScript.
                 found = members.next_value_seed(self.step())?;
             } else {
                 members.next_value::<IgnoredAny>()?;

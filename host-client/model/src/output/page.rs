@@ -1,53 +1,56 @@
-//! A part of a result, as much as fits on a page, and where the next one begins.
+//! Reads a part of a result, one page at a time.
 
 use super::footer::kilobytes;
 use super::json::{Member, Place, each_member, follow, unquoted};
 use super::path::{Path, Range};
 use host_client_core::text::clipped;
 
-/// How many of the keys that there are an error names.
+/// Maximum number of keys that an error message lists.
 const NAMED: usize = 20;
-/// The longest of them, in bytes.
+/// Maximum length of a key in an error message, in bytes.
 const MAX_NAME_BYTES: usize = 60;
 
-/// A part of a result.
+/// One page of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// What was read. Where that is not all that is at the path, a first line says which part it is, and a last one where
-    /// to go on.
+    /// Text of the page. If it is not all of the value at the path, its first line says which part it is, and the last
+    /// one gives the next offset.
     pub text: String,
-    /// The offset of the next page, if there is one.
+    /// Offset of the next page; `None` on the last one.
     pub next_offset: Option<usize>,
 }
 
-/// Why nothing can be read. The words are for the model.
+/// Error of reading a kept result, worded for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The handle is none of this store's, or what it stood for is gone.
+    /// The handle does not belong to this store, or its result is no longer kept.
     #[error(
-        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread for \
-         long or newer outputs need the room; run the code again, and return less"
+        "there is no output with this handle: a handle is good in the session that it was given in, until it is unread \
+         for long or newer outputs need the room; run the code again, and return less"
     )]
     UnknownHandle,
-    /// The path is not written as one.
+    /// The path is malformed. Holds the reason.
     #[error(
         "the path cannot be read: {0}; write it as results.items[3].name, as [\"a.b\"].c, or as a JSON Pointer: \
          /results/items/3"
     )]
     InvalidPath(&'static str),
-    /// The path leads nowhere.
+    /// There is no value at the path.
     #[error("there is no {missing:?} at {at:?}; {there}")]
     NotThere {
-        /// The first step that leads nowhere.
+        /// The first step that does not exist.
         missing: String,
-        /// The path up to there.
+        /// The path before that step.
         at: String,
-        /// What there is instead.
+        /// The keys or items that exist there, in words.
         there: String,
     },
 }
 
-/// What is at a path of a text.
+/// Reads one page of the value at a path, at most about `most_bytes` long.
+///
+/// # Errors
+/// [`ReadError::NotThere`].
 pub(super) fn page(
     text: &str,
     is_json: bool,
@@ -73,7 +76,7 @@ pub(super) fn page(
             (index(first)?, index(last)?)
         }
     };
-    // Who goes on behind a range goes on to the end.
+    // An offset behind the range reads on to the end.
     let offset = offset.max(first);
     let in_range = last.checked_sub(offset).map_or(usize::MAX, |more| more.saturating_add(1));
     let limit = limit.unwrap_or(usize::MAX).max(1).min(in_range);
@@ -84,7 +87,7 @@ pub(super) fn page(
     })
 }
 
-/// A text that is no JSON has no parts.
+/// Finds the value at a path. A text that is not JSON has no parts.
 fn follow_in<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
     match (is_json, steps.is_empty()) {
         (true, _) => follow(text, steps),
@@ -93,7 +96,7 @@ fn follow_in<'a>(text: &'a str, is_json: bool, steps: &[String]) -> Place<'a> {
     }
 }
 
-/// Which member of an object has a key.
+/// Returns the index of the member with a key.
 fn index_of(value: &str, key: &str) -> Option<usize> {
     let mut found = None;
     each_member(value, |member| {
@@ -104,6 +107,7 @@ fn index_of(value: &str, key: &str) -> Option<usize> {
     found
 }
 
+/// Makes the error of a step that does not exist.
 fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize, missing: &str) -> ReadError {
     let before = steps.get(..taken).unwrap_or_default();
     let there = match follow_in(text, is_json, before) {
@@ -117,7 +121,7 @@ fn not_there(text: &str, is_json: bool, steps: &[String], taken: usize, missing:
     }
 }
 
-/// What an error says that there is.
+/// Describes the keys or items of a value for an error message.
 fn contents(value: &str) -> String {
     let mut keys = Vec::new();
     let count = each_member(value, |Member { key, .. }| {
@@ -136,7 +140,7 @@ fn contents(value: &str) -> String {
     }
 }
 
-/// Members of an array or object.
+/// Reads a page of members of an array or object.
 fn members(json: &str, offset: usize, limit: usize, most_bytes: usize) -> Page {
     if offset == 0 && limit == usize::MAX && json.len() <= most_bytes {
         return Page { text: json.to_owned(), next_offset: None };
@@ -164,7 +168,7 @@ fn members(json: &str, offset: usize, limit: usize, most_bytes: usize) -> Page {
     part(what, offset..next, count, &format!("{open}{body}{close}"))
 }
 
-/// A value or a key, or where that is larger than half a page, how large it is.
+/// Returns a value or a key; a note of its size if it is larger than half a page.
 fn small(value: &str, most_bytes: usize) -> String {
     if value.len() <= most_bytes / 2 {
         return value.to_owned();
@@ -177,7 +181,7 @@ fn small(value: &str, most_bytes: usize) -> String {
     format!("\"[{what} of {}: read it by its own path]\"", kilobytes(value.len()))
 }
 
-/// Characters of a text.
+/// Reads a page of characters of a text.
 fn characters(text: &str, offset: usize, limit: usize, most_bytes: usize) -> Page {
     let start = text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);
     let end = text[start..].char_indices().nth(limit).map_or(text.len(), |(at, _)| start + at);
@@ -190,6 +194,7 @@ fn characters(text: &str, offset: usize, limit: usize, most_bytes: usize) -> Pag
     part("characters", offset..next, text.chars().count(), shown)
 }
 
+/// Makes a page with its first and last line.
 fn part(what: &str, shown: std::ops::Range<usize>, count: usize, body: &str) -> Page {
     let next_offset = (shown.end < count).then_some(shown.end);
     let head = match shown.is_empty() {

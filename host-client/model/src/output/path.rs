@@ -1,36 +1,40 @@
-//! Where in a value to look: `results.items[3].name`, the same as a JSON Pointer, `/results/items/3/name`, or as in the titles
-//! of a summary, `results > items > [0-4]`.
+//! Parses paths to a part of a value: `results.items[3].name`, a JSON Pointer such as `/results/items/3/name`, or a
+//! title of a summary such as `results > items > [0-4]`.
 
 use serde_json::value::RawValue;
 
 use super::json::unquoted;
 
-/// The longest path, in bytes, and the most steps in it: no result is as deep.
+/// Maximum length of a path, in bytes.
 const MAX_BYTES: usize = 4_000;
+/// Maximum number of steps in a path. No result is as deep.
 const MAX_STEPS: usize = 128;
-/// What stands between the steps of a title, and between the first and the last key of neighbours.
+/// Separator of the steps of a title.
 pub(super) const BELOW: &str = " > ";
+/// Separator of the first and the last key of neighbours in a title.
 pub(super) const TO: &str = " … ";
 
-/// A path that was read.
+/// Parsed path.
 #[derive(Debug, Default)]
 pub(super) struct Path {
-    /// Each a key or the number of an item.
+    /// Keys, and indices of items.
     pub(super) steps: Vec<String>,
-    /// Where it ends with neighbours.
+    /// Range of neighbours at the end of the path.
     pub(super) range: Option<Range>,
 }
 
-/// Some neighbours; the last is one of them.
+/// Inclusive range of neighbours.
 #[derive(Debug)]
 pub(super) enum Range {
     Items(usize, usize),
     Keys(String, String),
 }
 
-/// Reads a path. An empty one has no steps. What is wrong with a path that is none is said in words.
+/// Parses a path. An empty one has no steps. Keys with a dot or a bracket are written in quotes, `["a.b"]`, or in a
+/// pointer.
 ///
-/// A key that holds a dot or a bracket is written in quotes, `["a.b"]`, or in a pointer.
+/// # Errors
+/// The reason why the path is malformed, worded for the model.
 pub(super) fn path(path: &str) -> Result<Path, &'static str> {
     if path.len() > MAX_BYTES {
         return Err("it is longer than any path");
@@ -45,19 +49,20 @@ pub(super) fn path(path: &str) -> Result<Path, &'static str> {
     if read.steps.len() > MAX_STEPS { Err("it has more steps than any value has levels") } else { Ok(read) }
 }
 
-/// A path without the `$` of JSONPath for the whole value. `$schema` is a key.
+/// Removes the `$` of JSONPath, which stands for the whole value. `$schema` is a key.
 fn without_root(path: &str) -> &str {
     let rest = path.strip_prefix('$').unwrap_or(path);
     if rest.is_empty() || rest.starts_with(['.', '[']) || rest.starts_with(BELOW) { rest } else { path }
 }
 
-/// A step of a path.
+/// Step of a path.
 enum Step {
     Key(String),
-    /// Such as `[0-4]`.
+    /// Range of items, such as `[0-4]`.
     Items(usize, usize),
 }
 
+/// Parses a path that is not a JSON Pointer.
 fn dotted(path: &str) -> Result<Path, &'static str> {
     let (mut read, mut rest) = (Path::default(), path);
     while !rest.is_empty() {
@@ -79,7 +84,7 @@ fn dotted(path: &str) -> Result<Path, &'static str> {
     Ok(read)
 }
 
-/// The first step of a path, and what follows it.
+/// Parses the first step of a path. Returns it with the rest.
 fn step(path: &str) -> Result<(Step, &str), &'static str> {
     let below = path.strip_prefix(BELOW);
     if let Some(inner) = below.unwrap_or(path).strip_prefix('[') {
@@ -91,14 +96,14 @@ fn step(path: &str) -> Result<(Step, &str), &'static str> {
     if end == 0 { Err("a key is missing") } else { Ok((Step::Key(name[..end].to_owned()), &name[end..])) }
 }
 
-/// Such as `0-4`.
+/// Parses a range such as `0-4`.
 fn items(step: &str) -> Option<Step> {
     let (first, last) = step.split_once('-')?;
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (first <= last).then_some(Step::Items(first, last))
 }
 
-/// What stands between brackets, and what follows them.
+/// Parses a step in brackets. Returns it with the rest.
 fn bracketed(inner: &str) -> Result<(Step, &str), &'static str> {
     let unclosed = "a bracket is not closed";
     if inner.starts_with('"') {

@@ -1,4 +1,4 @@
-//! What results were, for as long as a model may want to page through them.
+//! Keeps results for models that read them page by page.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,25 +11,25 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::page::{Page, ReadError, page};
 use super::path::path;
 
-/// How many random bytes a handle has.
+/// Number of random bytes in a handle.
 const HANDLE_BYTES: usize = 12;
-/// What every handle begins with.
+/// Prefix of every handle.
 const PREFIX: &str = "out_";
 
-/// How much is kept, and for how long. Where there is no room for all, what was used last stays.
+/// Limits of an [`OutputStore`]. Results over a limit are dropped, the least recently used first.
 ///
-/// Stores of several sessions may share what is kept; the limits then hold for each, and one more for all.
+/// Stores of several sessions can share one memory limit, `shared_bytes`; the other limits hold for each session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreConfig {
-    /// The most bytes of all results: 16 MiB. A larger one is not kept.
+    /// Maximum size of all results of a session, in bytes. Default: 16 MiB. A larger result is not kept.
     pub bytes: usize,
-    /// The most results: 64.
+    /// Maximum number of results of a session. Default: 64.
     pub entries: usize,
-    /// How long one is kept that nobody reads: 30 minutes.
+    /// Time after which a result that is not read is dropped. Default: 30 minutes.
     pub unread: Duration,
-    /// The most bytes of all results of all sessions that share what is kept: 64 MiB.
+    /// Maximum size of all results of all sessions that share this limit, in bytes. Default: 64 MiB.
     pub shared_bytes: usize,
-    /// The most bytes of a page, roughly: 20,000.
+    /// Approximate maximum size of a page, in bytes. Default: 20,000.
     pub page_bytes: usize,
 }
 
@@ -45,28 +45,41 @@ impl Default for StoreConfig {
     }
 }
 
-/// Results of one session. Clones share them; with the last clone they are gone.
+/// Results of one session that were not shown as a whole. Clones share them; dropping the last clone drops them.
+///
+/// ```
+/// use host_client_model::output::StoreConfig;
+/// use host_client_model::{OutputConfig, OutputStore};
+///
+/// let store = OutputStore::new(StoreConfig { page_bytes: 1_000, ..StoreConfig::default() });
+/// let json = serde_json::to_vec(&vec!["a long line of text"; 1_000]).unwrap();
+/// let handle = OutputConfig::default().show(&json, None, Some(&store)).handle.unwrap();
+/// let page = store.read(&handle, "", 0, Some(10)).unwrap();
+/// assert_eq!(page.next_offset, Some(10));
+/// assert!(store.for_another_session().read(&handle, "", 0, None).is_err(), "a handle is good in its session only");
+/// ```
 #[derive(Clone)]
 pub struct OutputStore {
     config: StoreConfig,
     session: Arc<Session>,
 }
 
-/// One of the sessions that share what is kept.
+/// One of the sessions that share a memory limit. Dropping it drops its results.
 struct Session {
     number: u64,
     kept: Arc<Mutex<Kept>>,
 }
 
-/// The results of all sessions.
+/// Results of all sessions.
 #[derive(Default)]
 struct Kept {
-    /// What was used last is last.
+    /// Results, the most recently used last.
     outputs: VecDeque<Output>,
-    /// How many sessions there were.
+    /// Number of sessions so far.
     sessions: u64,
 }
 
+/// Result with its handle.
 struct Output {
     session: u64,
     handle: String,
@@ -88,29 +101,29 @@ impl fmt::Debug for OutputStore {
 }
 
 impl OutputStore {
-    /// A store with nothing in it.
+    /// Creates an empty store.
     pub fn new(config: StoreConfig) -> Self {
         Self { config, session: Arc::new(Session::new(Arc::default())) }
     }
 
-    /// A store with nothing in it, for another session: neither reads what the other keeps, but they share the room, so
-    /// that many sessions cannot take more than [`StoreConfig::shared_bytes`], and none keeps what is old because it has
-    /// gone quiet.
+    /// Creates an empty store for another session. Neither session can read results of the other, but together they
+    /// keep at most [`StoreConfig::shared_bytes`], and old results are dropped even if their session is idle.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         Self { config: self.config, session: Arc::new(Session::new(Arc::clone(&self.session.kept))) }
     }
 
-    /// How much it keeps.
+    /// Returns the limits.
     pub fn config(&self) -> StoreConfig {
         self.config
     }
 
-    /// Reads a part of a result: what is `at` a path (all of it where that is empty), from its member, item or character
-    /// `offset` on, at most `limit` of them and as many as fit on a page.
+    /// Reads a page of the value at the path `at` of a result; the empty path is the whole result. The page begins with
+    /// the member, item or character `offset`, from 0, and holds at most `limit` of them; `None`: as many as fit.
     ///
     /// # Errors
-    /// The handle is none of this store's any more, or the path leads nowhere.
+    /// [`ReadError::UnknownHandle`] if the result is not or no longer kept, [`ReadError::InvalidPath`] and
+    /// [`ReadError::NotThere`] for the path.
     pub fn read(&self, handle: &str, at: &str, offset: usize, limit: Option<usize>) -> Result<Page, ReadError> {
         let (text, is_json) = self
             .session
@@ -121,7 +134,7 @@ impl OutputStore {
         page(&text, is_json, &path, offset, limit, self.config.page_bytes)
     }
 
-    /// Keeps a result, and gives its handle; nothing where it is too large.
+    /// Keeps a result, and returns its handle; `None` if it is too large.
     pub(super) fn keep(&self, text: &str, is_json: bool) -> Option<String> {
         if text.len() > self.config.bytes.min(self.config.shared_bytes) || self.config.entries == 0 {
             return None;
@@ -131,7 +144,7 @@ impl OutputStore {
         let handle = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
         let session = self.session.number;
         let output = Output { session, handle: handle.clone(), text: text.into(), is_json, used: Instant::now() };
-        self.session.lock().put(output, self.config);
+        self.session.lock().insert(output, self.config);
         Some(handle)
     }
 }
@@ -162,11 +175,12 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 }
 
 impl Kept {
-    fn put(&mut self, output: Output, config: StoreConfig) {
+    /// Adds a result, and drops old ones over the limits.
+    fn insert(&mut self, output: Output, config: StoreConfig) {
         let session = output.session;
         self.outputs.push_back(output);
         self.drop_old(config.unread);
-        // From the newest on, as much as there is room for.
+        // The newest are kept while there is room.
         let (mut shared, mut own, mut entries, mut kept) = (0, 0, 0, VecDeque::new());
         while let Some(output) = self.outputs.pop_back() {
             let bytes = output.text.len();
@@ -182,6 +196,7 @@ impl Kept {
         self.outputs = kept;
     }
 
+    /// Returns a result, and marks it as used.
     fn take(&mut self, session: u64, handle: &str, unread: Duration) -> Option<(Arc<str>, bool)> {
         self.drop_old(unread);
         let is_it = |output: &Output| output.session == session && output.handle == handle;
@@ -193,6 +208,7 @@ impl Kept {
         Some(found)
     }
 
+    /// Drops the results that were not read for too long.
     fn drop_old(&mut self, unread: Duration) {
         while self.outputs.front().is_some_and(|output| output.used.elapsed() >= unread) {
             self.outputs.pop_front();

@@ -1,8 +1,8 @@
-//! Large JSON in a few lines: what there is, and where.
+//! Summarizes large JSON in a few lines: its parts and their paths.
 //!
-//! An array is uniform where all its items are objects that have the same keys; an item may be without some of them, as long
-//! as three quarters of the table are filled. It becomes its count, its keys, its first items and what the others are called.
-//! Every other value becomes one line for each of its parts.
+//! An array is uniform if all its items are objects with the same keys; some may be missing, as long as three quarters
+//! of the table are filled. Its summary is the number of items, the keys, the first items and the names of the others.
+//! The summary of any other value has one line for each part.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,38 +15,39 @@ use super::footer::kilobytes;
 use super::json::{Member, each_member, unquoted};
 use host_client_core::text::{clipped, shortened};
 
-/// The keys whose values say what an object is.
+/// Keys whose values identify an object.
 const IDENTITY: [&str; 6] = ["id", "name", "title", "slug", "key", "label"];
-/// The longest value of one of them, in bytes.
+/// Maximum length of the value of such a key, in bytes.
 const MAX_IDENTITY_BYTES: usize = 80;
-/// The most keys of a uniform array.
+/// Maximum number of keys of a uniform array.
 const MAX_KEYS: usize = 64;
-/// The most bytes that name them.
+/// Maximum length of the list of these keys, in bytes.
 const MAX_KEYS_BYTES: usize = 1_000;
-/// How full the table of a uniform array has to be, in percent.
-const MIN_FILLED: usize = 75;
-/// A value of more bytes is not read to be shortened.
+/// Minimum share of keys that the items of a uniform array have, in percent.
+const MIN_FILLED_PERCENT: usize = 75;
+/// Maximum size of a value that is parsed to shorten it, in bytes. Of larger ones the beginning is shown.
 const MAX_SHORTENED_BYTES: usize = 64 << 10;
-/// The least bytes of one part.
+/// Minimum size of a part, in bytes.
 const MIN_PART_BYTES: usize = 1_000;
-/// How many parts there should be, roughly; fewer and larger ones where not all of them find room.
+/// Approximate numbers of parts. The next is tried if not all parts fit into the summary.
 const PARTS: [usize; 4] = [40, 20, 10, 5];
-/// How many bytes of a part are shown where nothing in it has a name, and how many of the first item of an array.
+/// Number of bytes that are shown of a part without names.
 const PREVIEW_BYTES: usize = 120;
+/// Number of bytes that are shown of the first item of an array.
 const FIRST_BYTES: usize = 300;
-/// How many of the items of a part are named.
+/// Maximum number of items of a part that are named.
 const NAMED: usize = 5;
-/// The most bytes of the last line.
-const LAST_LINE: usize = 100;
+/// Maximum length of the last line, in bytes.
+const LAST_LINE_BYTES: usize = 100;
 
-/// When JSON is summarized, and how far.
+/// Condition and size of a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SummaryConfig {
-    /// JSON of at most so many bytes stays as it is: 10,240.
+    /// JSON of at most this number of bytes is not summarized. Default: 10,240.
     pub over_bytes: usize,
-    /// The most bytes of a summary, roughly: 6,000.
+    /// Approximate maximum size of a summary, in bytes. Default: 6,000.
     pub bytes: usize,
-    /// How many items of a uniform array are shown in full, where there is room: 3.
+    /// Number of items of a uniform array that are shown in full if there is room. Default: 3.
     pub first_items: usize,
 }
 
@@ -56,7 +57,7 @@ impl Default for SummaryConfig {
     }
 }
 
-/// What stands for a large value; nothing where it is not large, or nothing shorter says what is in it.
+/// Summarizes a large value. Returns `None` if it is small, or the summary would not be shorter.
 pub(super) fn summary(json: &str, config: SummaryConfig) -> Option<String> {
     let json = json.trim();
     if json.len() <= config.over_bytes {
@@ -66,16 +67,16 @@ pub(super) fn summary(json: &str, config: SummaryConfig) -> Option<String> {
     (summary.len() < json.len()).then_some(summary)
 }
 
-/// A summary as it grows.
+/// Summary under construction.
 struct Lines {
     text: String,
     most_bytes: usize,
 }
 
 impl Lines {
-    /// Adds a line, if there is room.
+    /// Adds a line if there is room. Returns `false` if there is none.
     fn add(&mut self, line: &str) -> bool {
-        let fits = self.text.len() + line.len() < self.most_bytes.saturating_sub(LAST_LINE);
+        let fits = self.text.len() + line.len() < self.most_bytes.saturating_sub(LAST_LINE_BYTES);
         if fits {
             self.text.push('\n');
             self.text.push_str(line);
@@ -83,6 +84,7 @@ impl Lines {
         fits
     }
 
+    /// Returns the summary, with a last line if anything was left out.
     fn finish(mut self, left_out: usize, what: &str) -> String {
         if left_out > 0 {
             // Writing to a String cannot fail.
@@ -92,7 +94,7 @@ impl Lines {
     }
 }
 
-/// The summary of a uniform array.
+/// Summarizes a uniform array. Returns `None` for other values.
 fn table(json: &str, config: SummaryConfig) -> Option<String> {
     let (count, keys) = columns(json)?;
     let text =
@@ -103,7 +105,7 @@ fn table(json: &str, config: SummaryConfig) -> Option<String> {
     each_member(json, |Member { index, value, .. }| {
         if index < config.first_items {
             let heading = if index == 0 { "The first:\n" } else { "" };
-            unlisted += usize::from(!lines.add(&format!("{heading}[{index}] {}", short(value, room))));
+            unlisted += usize::from(!lines.add(&format!("{heading}[{index}] {}", shorten(value, room))));
             return;
         }
         if unlisted > 0 {
@@ -120,7 +122,8 @@ fn table(json: &str, config: SummaryConfig) -> Option<String> {
     Some(lines.finish(unlisted, "items"))
 }
 
-/// How many items a uniform array has, and their keys; a key that some lack has a question mark.
+/// Returns the number of items of a uniform array and its keys, with a question mark after those that some items lack;
+/// `None` for other values.
 fn columns(json: &str) -> Option<(usize, String)> {
     if !json.strip_prefix('[')?.trim_start().starts_with('{') {
         return None;
@@ -141,7 +144,7 @@ fn columns(json: &str) -> Option<(usize, String)> {
         });
     })?;
     let filled: usize = keys.values().map(|(_, count)| count).sum();
-    if !is_uniform || items < 2 || filled * 100 < MIN_FILLED * keys.len() * items || keys.is_empty() {
+    if !is_uniform || items < 2 || filled * 100 < MIN_FILLED_PERCENT * keys.len() * items || keys.is_empty() {
         return None;
     }
     let mut keys: Vec<_> = keys.into_iter().collect();
@@ -153,7 +156,8 @@ fn columns(json: &str) -> Option<(usize, String)> {
     Some((items, clipped(&names.collect::<Vec<_>>().join(", "), MAX_KEYS_BYTES)))
 }
 
-/// The summary of any other value. All of it is listed, in parts that are larger where there are many.
+/// Summarizes any value by a list of its parts, fewer and larger ones if there are many. Returns `None` if it has no
+/// parts.
 fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     let mut outline = None;
     for parts in PARTS {
@@ -176,11 +180,12 @@ fn outline(json: &str, config: SummaryConfig) -> Option<String> {
     outline
 }
 
+/// Formats a number of parts.
 fn counted(parts: usize) -> String {
     if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts") }
 }
 
-/// One part in a line; but of a long value that has no parts, head and tail in about so many bytes, where there is room.
+/// Describes one part in a line. A long value without parts is shown with its head and tail, in about `preview` bytes.
 fn line(chunk: &Chunk, preview: usize) -> String {
     let (title, size) = (&chunk.title, kilobytes(chunk.body.len()));
     match chunk.kind {
@@ -189,7 +194,7 @@ fn line(chunk: &Chunk, preview: usize) -> String {
         }
         Kind::Value => match identity(chunk.body) {
             Some(identity) if chunk.body.len() > PREVIEW_BYTES => format!("{title} ({size}): {identity}"),
-            _ => format!("{title} ({size}): {}", short(chunk.body, PREVIEW_BYTES)),
+            _ => format!("{title} ({size}): {}", shorten(chunk.body, PREVIEW_BYTES)),
         },
         Kind::Members => {
             let object = format!("{{{}}}", chunk.body);
@@ -200,7 +205,7 @@ fn line(chunk: &Chunk, preview: usize) -> String {
             let (mut names, mut first) = (Vec::new(), None);
             each_member(&format!("[{}]", chunk.body), |item| {
                 if item.index == 0 && chunk.is_first {
-                    first = Some(short(item.value, FIRST_BYTES));
+                    first = Some(shorten(item.value, FIRST_BYTES));
                 }
                 if item.index < NAMED {
                     names.extend(identity(item.value));
@@ -219,7 +224,7 @@ fn line(chunk: &Chunk, preview: usize) -> String {
     }
 }
 
-/// The fields of an object that say what it is, as JSON.
+/// Returns the members that identify an object, as JSON; `None` if it has none.
 fn identity(json: &str) -> Option<String> {
     let mut fields = Vec::new();
     each_member(json, |Member { key, value, .. }| {
@@ -235,7 +240,7 @@ fn identity(json: &str) -> Option<String> {
     (!fields.is_empty()).then(|| format!("{{{}}}", fields.join(", ")))
 }
 
-/// A string or number in little room.
+/// Returns a scalar as JSON, cut if it is long.
 fn scalar(json: &str) -> String {
     if json.len() <= MAX_IDENTITY_BYTES {
         return json.to_owned();
@@ -243,8 +248,8 @@ fn scalar(json: &str) -> String {
     Value::from(clipped(&unquoted(json), MAX_IDENTITY_BYTES)).to_string()
 }
 
-/// A value in about so many bytes.
-fn short(json: &str, room: usize) -> String {
+/// Shortens a value to about `room` bytes.
+fn shorten(json: &str, room: usize) -> String {
     if json.len() <= room && !json.contains('\n') {
         return json.to_owned();
     }
@@ -257,7 +262,7 @@ fn short(json: &str, room: usize) -> String {
     }
 }
 
-/// The head and the tail of a text.
+/// Returns the head and the tail of a text, in about `room` bytes.
 fn ends(text: &str, room: usize) -> Cow<'_, str> {
     let (head, tail) =
         (text.floor_char_boundary(room * 3 / 5), text.ceil_char_boundary(text.len().saturating_sub(room * 2 / 5)));
@@ -267,7 +272,7 @@ fn ends(text: &str, room: usize) -> Cow<'_, str> {
     format!("{}\n… [{} are not shown] …\n{}", &text[..head], kilobytes(tail - head), &text[tail..]).into()
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text on one line.
 fn start(text: &str) -> String {
     clipped(text, PREVIEW_BYTES).replace(['\n', '\r'], " ")
 }

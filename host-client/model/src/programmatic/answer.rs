@@ -1,4 +1,4 @@
-//! What came of a request.
+//! Results and errors of a request.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,87 +8,87 @@ use host_client_core::error::{Error, ExecutionError};
 use host_client_core::text::shortened_text;
 use host_client_core::{Outcome, Usage};
 
-/// The most bytes of a reply without code that an error shows.
+/// Maximum length of a reply without code in an error message, in bytes.
 const SHOWN_BYTES: usize = 2_000;
 
-/// A program's result, and how it came about.
+/// Result of a request, with the program and all attempts.
 #[derive(Debug, Clone)]
 pub struct ProgrammaticAnswer {
-    /// What the program returned and printed.
+    /// Value and output of the program.
     pub outcome: Outcome,
-    /// The program, as it was sent to the relay.
+    /// Program as it was sent to the relay.
     pub code: String,
-    /// All attempts; the last one gave the result.
+    /// All attempts. The last one gave the result.
     pub attempts: Vec<Attempt>,
-    /// What all attempts used together.
+    /// Usage of all attempts together.
     pub usage: TotalUsage,
-    /// What this request adds to the conversation, the user's message first. The last one tells the model what its program
-    /// returned.
+    /// Messages that this request adds to the conversation, the user's first. The last one tells the model the result.
     pub messages: Vec<Message>,
 }
 
-/// One program, or what the model answered in the place of one.
+/// One reply of the model, and the execution of its program.
 #[derive(Debug, Clone)]
 pub struct Attempt {
-    /// What the model answered.
+    /// Reply of the model.
     pub reply: String,
-    /// What was sent to the relay, if there was code: the reply, with the fence that the code may stand in.
+    /// Text that was sent to the relay: the reply, with the Markdown fence of its code. `None`: the reply has no code.
     pub code: Option<String>,
-    /// What the reply cost.
+    /// Tokens of the reply.
     pub model: ModelUsage,
-    /// What the execution used, if there was one.
+    /// Usage of the execution; `None` if there was none.
     pub execution: Option<Usage>,
-    /// Tools that were called and do not only read, in their order, each once.
+    /// Tools that were called and whose effect is not `ReadOnly`, in the order of their first call.
     pub changes: Vec<String>,
-    /// Why it gave no result.
+    /// Reason why the attempt failed; `None` if it gave the result.
     pub error: Option<ProgrammaticError>,
 }
 
-/// What the attempts used together.
+/// Usage of all attempts together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TotalUsage {
-    /// By the model.
+    /// Tokens of the model.
     pub model: ModelUsage,
-    /// By the executions; of memory, the most of one.
+    /// Sum of the executions; for memory, the maximum.
     pub execution: Usage,
 }
 
-/// Why there is no result.
+/// Reason why an attempt failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ProgrammaticError {
-    /// The model gave no reply.
+    /// The model could not be asked, or its reply is unusable.
     #[error("the model gave no reply: {0}")]
     Model(std::sync::Arc<ModelError>),
-    /// The model did not answer in time.
+    /// The model did not answer within [`ProgrammaticConfig::model_timeout`](super::ProgrammaticConfig::model_timeout).
     #[error("the model did not answer within {} s", .0.as_secs_f64())]
     ModelTimeout(Duration),
-    /// The model answered with something that is no code.
+    /// The reply contains no code.
     #[error("the model answered without any code: {:?}", shortened_text(reply, SHOWN_BYTES))]
     NoCode {
-        /// The answer.
+        /// The reply.
         reply: String,
     },
-    /// The reply ended in the middle, because the model may not write more. Half a program is not run.
+    /// The reply ended at the model's limit of tokens. An incomplete program is not run.
     #[error("the model's reply was cut off at its limit of tokens")]
     Cut,
-    /// There is no relay, or it refuses.
+    /// The relay cannot be reached, or refuses the execution.
     #[error("the code was not run: {0}")]
     Relay(std::sync::Arc<Error>),
-    /// The code failed.
+    /// The program failed.
     #[error(transparent)]
     Execution(Box<ExecutionError>),
 }
 
-/// Why the model was not asked for another program.
+/// Reason why the model was not asked for another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotRepaired {
-    /// Another program would fare no better: the fault is not the program's.
+    /// The failure is not the program's, so that another program would not help.
     NotTheCode,
-    /// It is [`Repair::Never`](super::Repair::Never).
+    /// The setting is [`Repair::Never`](super::Repair::Never).
     NotWanted,
-    /// The program had begun to change something, by these tools. One that is empty stands for events that were missed.
+    /// The program called these tools, which may have changed something. `tools that were not seen` stands for events
+    /// that were missed.
     Changed(Vec<String>),
-    /// It was asked already, and that program failed, too.
+    /// The program was already repaired once, and failed again.
     Tried,
 }
 
@@ -99,8 +99,8 @@ impl fmt::Display for NotRepaired {
             Self::NotWanted => f.write_str("it was not to be repaired"),
             Self::Changed(tools) => write!(
                 f,
-                "it was not repaired, because it had begun to change things: look at what is done before it is run again \
-                 (it called {})",
+                "it was not repaired, because it had begun to change things: look at what is done before it is run \
+                 again (it called {})",
                 tools.join(", ")
             ),
             Self::Tried => f.write_str("it was repaired once, and failed again"),
@@ -108,26 +108,26 @@ impl fmt::Display for NotRepaired {
     }
 }
 
-/// A request that gave no result, and what was tried.
+/// Error of a request that gave no result, with all attempts.
 #[derive(Debug, Clone)]
 pub struct Failed {
-    /// Why the last attempt gave none.
+    /// Reason why the last attempt failed.
     pub error: ProgrammaticError,
-    /// Why there was no further one.
+    /// Reason why there was no further attempt.
     pub not_repaired: NotRepaired,
-    /// The attempts for which there was a reply.
+    /// Attempts for which there was a reply.
     pub attempts: Vec<Attempt>,
-    /// What all attempts used together.
+    /// Usage of all attempts together.
     pub usage: TotalUsage,
-    /// What this request adds to the conversation, the user's message first. Where the model answered, the last one tells it
-    /// what went wrong.
+    /// Messages that this request adds to the conversation, the user's first. If the model replied, the last one tells
+    /// it the error.
     pub messages: Vec<Message>,
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.not_repaired {
-            // The error says so itself.
+            // The error message is enough.
             NotRepaired::NotTheCode => self.error.fmt(f),
             reason => write!(f, "{}\n{reason}", self.error),
         }
@@ -141,7 +141,8 @@ impl std::error::Error for Failed {
 }
 
 impl TotalUsage {
-    pub(super) fn of(attempts: &[Attempt]) -> Self {
+    /// Sums up the usage of attempts.
+    pub(super) fn sum(attempts: &[Attempt]) -> Self {
         let mut total = Self::default();
         for attempt in attempts {
             total.model.add(attempt.model);

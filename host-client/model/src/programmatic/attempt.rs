@@ -1,4 +1,4 @@
-//! One request on its way: the model is asked, its program is run, and repaired if it may be.
+//! Runs one request: asks the model, runs its program, and repairs it if allowed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use host_client_core::error::{Error, ExecutionError};
 use host_client_core::event::Event;
 use host_client_core::tool::Effect;
 
-/// How many programs one request gets: the first, and its repair.
-const MOST_ATTEMPTS: usize = 2;
-/// How many names of tools an attempt keeps.
-const MOST_CHANGES: usize = 50;
-/// What stands for tools that may have been called when events were missed.
+/// Maximum number of programs for one request: the first, and its repair.
+const MAX_ATTEMPTS: usize = 2;
+/// Maximum number of tool names that an attempt keeps.
+const MAX_CHANGES: usize = 50;
+/// Placeholder for tools that may have been called when events were missed.
 const UNKNOWN: &str = "tools that were not seen";
-/// How long the events of an execution that has ended are waited for. They are there.
-const LINGER: Duration = Duration::from_secs(1);
+/// Maximum time to read the queued events of an execution that has ended.
+const EVENTS_WITHIN: Duration = Duration::from_secs(1);
 
-/// What another program would not mend.
+/// Error codes of failures that another program would not prevent.
 const FINAL: [ErrorCode; 11] = [
     ErrorCode::Cancelled,
     ErrorCode::Overloaded,
@@ -38,11 +38,12 @@ const FINAL: [ErrorCode; 11] = [
     ErrorCode::OutcomeUnknown,
 ];
 
+/// State of one request.
 pub(super) struct Run<'a> {
     programmatic: &'a Programmatic,
     request: ProgrammaticRequest,
     system: String,
-    /// What the request adds to the conversation.
+    /// Messages that the request adds to the conversation.
     messages: Vec<Message>,
     attempts: Vec<Attempt>,
 }
@@ -50,16 +51,17 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(programmatic: &'a Programmatic, request: ProgrammaticRequest) -> Self {
         let phase = request.phase.map(|phase| teach::phase(phase).to_owned());
-        // The application's own prompt comes first and stays as it is.
+        // The application's own prompt comes first, unchanged.
         let system = [request.system.clone(), Some(programmatic.teaching()), phase];
         let system = system.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let messages = vec![Message::user(&request.prompt)];
         Self { programmatic, request, system, messages, attempts: Vec::new() }
     }
 
+    /// Runs the attempts until one succeeds, or none is left.
     pub(super) async fn run(mut self) -> Result<ProgrammaticAnswer, Box<Failed>> {
         loop {
-            // Who fails first ends both: nobody waits for a model where there is no relay.
+            // The first failure ends both, so that no model is waited for without a relay.
             let (reply, client) = match tokio::try_join!(self.ask(), self.connect()) {
                 Ok(both) => both,
                 Err(error) => {
@@ -88,12 +90,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Tells the watcher of a step.
     fn tell(&self, step: Step) {
         if let Some(watcher) = &self.request.watcher {
             watcher(step);
         }
     }
 
+    /// Tells the watcher that an attempt failed.
     fn tell_failure(&self, attempt: usize, error: &ProgrammaticError) {
         let code = match error {
             ProgrammaticError::Execution(error) => Some(error.code.clone()),
@@ -102,10 +106,12 @@ impl<'a> Run<'a> {
         self.tell(Step::Failed { attempt, code, message: error.to_string() });
     }
 
+    /// Returns the client, connected.
     async fn connect(&self) -> Result<Client, ProgrammaticError> {
         self.programmatic.client.get().await.map_err(|error| ProgrammaticError::Relay(Arc::new(error)))
     }
 
+    /// Asks the model for a program.
     async fn ask(&self) -> Result<ModelReply, ProgrammaticError> {
         let attempt = self.attempts.len() + 1;
         self.tell(Step::Asked { attempt });
@@ -126,7 +132,7 @@ impl<'a> Run<'a> {
         Ok(reply)
     }
 
-    /// Runs what the model answered, if it is a program. What it used is noted, whatever comes of it.
+    /// Runs the program of a reply, and records the attempt.
     async fn attempt(&mut self, reply: ModelReply, client: &Client) -> Result<(String, Outcome), ProgrammaticError> {
         let ModelReply { text, is_cut, usage } = reply;
         self.messages.push(Message::assistant(&text));
@@ -172,7 +178,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The limits of the next program: the calls are what the ones before have left.
+    /// Returns the limits of the next program. Tool calls of earlier attempts count.
     fn limits(&self, client: &Client) -> LimitOverrides {
         let mut limits = self.programmatic.config.limits.clone();
         let used: u64 =
@@ -184,7 +190,7 @@ impl<'a> Run<'a> {
         limits
     }
 
-    /// Waits for an execution, and notes which tools it calls that do not only read.
+    /// Waits for an execution, and records the tools that it calls and whose effect is not `ReadOnly`.
     async fn follow(&self, mut execution: Execution, changes: &mut Vec<String>) -> Result<Outcome, Error> {
         let attempt = self.attempts.len();
         self.tell(Step::Running { attempt, execution: execution.id().clone() });
@@ -201,12 +207,13 @@ impl<'a> Run<'a> {
                 self.seen(event, changes);
             }
         };
-        if tokio::time::timeout(LINGER, rest).await.is_err() {
+        if tokio::time::timeout(EVENTS_WITHIN, rest).await.is_err() {
             note(changes, UNKNOWN);
         }
         outcome
     }
 
+    /// Records an event, and passes it to the watcher.
     fn seen(&self, event: Event, changes: &mut Vec<String>) {
         match &event {
             Event::ToolCallStarted { tool, .. } => {
@@ -221,6 +228,7 @@ impl<'a> Run<'a> {
         self.tell(Step::Execution { attempt: self.attempts.len(), event });
     }
 
+    /// Checks that the model may be asked for another program.
     fn may_repair(&self, error: &ProgrammaticError, changes: &[String]) -> Result<(), NotRepaired> {
         let is_of_the_code = match error {
             ProgrammaticError::NoCode { .. } | ProgrammaticError::Cut => true,
@@ -231,35 +239,39 @@ impl<'a> Run<'a> {
             _ if !is_of_the_code => Err(NotRepaired::NotTheCode),
             Repair::Never => Err(NotRepaired::NotWanted),
             Repair::IfNothingChanged if !changes.is_empty() => Err(NotRepaired::Changed(changes.to_vec())),
-            _ if self.attempts.len() >= MOST_ATTEMPTS => Err(NotRepaired::Tried),
+            _ if self.attempts.len() >= MAX_ATTEMPTS => Err(NotRepaired::Tried),
             _ => Ok(()),
         }
     }
 
+    /// Makes the answer, and tells the model the result.
     async fn answered(mut self, code: String, outcome: Outcome) -> ProgrammaticAnswer {
         let (json, output) = (outcome.json.clone(), self.programmatic.config.output);
-        // A large value takes its time, in which other requests have to go on.
+        // A large value takes long, and must not block other requests of this thread.
         let shown = tokio::task::spawn_blocking(move || teach::result(&json, output)).await;
         let shown = shown.unwrap_or_else(|_| "The program returned what could not be shown.".to_owned());
         self.messages.push(Message::user(shown));
         self.tell(Step::Done { attempt: self.attempts.len() });
-        let usage = TotalUsage::of(&self.attempts);
+        let usage = TotalUsage::sum(&self.attempts);
         ProgrammaticAnswer { outcome, code, attempts: self.attempts, usage, messages: self.messages }
     }
 
+    /// Makes the error.
     fn failed(self, error: ProgrammaticError, not_repaired: NotRepaired) -> Box<Failed> {
-        let usage = TotalUsage::of(&self.attempts);
+        let usage = TotalUsage::sum(&self.attempts);
         Box::new(Failed { error, not_repaired, attempts: self.attempts, usage, messages: self.messages })
     }
 }
 
+/// Adds a tool, once, up to a maximum.
 fn note(changes: &mut Vec<String>, tool: &str) {
-    if changes.len() < MOST_CHANGES && !changes.iter().any(|known| known == tool) {
+    if changes.len() < MAX_CHANGES && !changes.iter().any(|known| known == tool) {
         changes.push(tool.to_owned());
     }
 }
 
-/// Whether another program may fare better. What the relay, the session or a person ended is not the program's fault.
+/// Returns `true` if another program might succeed. Failures of the relay or the session, and denials, are not the
+/// program's fault.
 fn is_of_the_code(error: &ExecutionError) -> bool {
     let of_the_tool = error.tool.as_ref().map(|(_, code)| code);
     !std::iter::once(&error.code).chain(of_the_tool).any(|code| FINAL.iter().any(|known| code == known))

@@ -1,4 +1,4 @@
-//! What a model is asked, and what it answers.
+//! Interface to models: requests, replies and errors.
 
 use std::fmt;
 use std::future::Future;
@@ -6,22 +6,39 @@ use std::future::Future;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-/// Something that continues conversations: a provider's model, or a test's list of answers.
+/// Language model that continues conversations, such as a client of a provider, or a stub in tests.
+///
+/// ```
+/// use host_client_model::programmatic::{Model, ModelError, ModelReply, ModelRequest};
+///
+/// /// A stub that answers every request with the same program.
+/// struct Stub;
+///
+/// #[async_trait::async_trait]
+/// impl Model for Stub {
+///     async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError> {
+///         assert!(!request.messages.is_empty());
+///         Ok(ModelReply::new("```js\nreturn 6 * 7\n```"))
+///     }
+/// }
+/// ```
+///
+/// [`CallbackModel`] makes a model of a function.
 #[async_trait]
 pub trait Model: Send + Sync + 'static {
-    /// Gives the next message of a conversation. The future is dropped when it takes too long.
+    /// Returns the next message of a conversation. The future is dropped at the timeout.
     ///
     /// # Errors
-    /// There is none.
+    /// A [`ModelError`] if the provider cannot be reached, refuses, or sends a reply that is too long.
     async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError>;
 }
 
-/// A model that asks a function, such as one around a client of the application's own.
+/// Model that calls a function, such as one around the application's own client of a provider.
 #[derive(Clone, Copy)]
 pub struct CallbackModel<F>(F);
 
 impl<F> CallbackModel<F> {
-    /// `function` gives the next message.
+    /// Creates a model. `function` returns the next message.
     pub fn new<Fut>(function: F) -> Self
     where
         F: Fn(ModelRequest) -> Fut + Send + Sync + 'static,
@@ -48,77 +65,77 @@ where
     }
 }
 
-/// A conversation that is to be continued.
+/// Request to a model: a conversation to continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRequest {
-    /// The system prompt.
+    /// System prompt.
     pub system: String,
-    /// The conversation; the last message is a user's.
+    /// Conversation so far. The last message is a user's.
     pub messages: Vec<Message>,
-    /// The most bytes of a reply that are taken. Whoever reads it from a network stops there.
+    /// Maximum length of the reply, in bytes. Stop reading from the network there.
     pub reply_bytes: usize,
 }
 
-/// Who wrote a message.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The user, or a program in the user's place.
+    /// The user, or the application in the user's place.
     User,
     /// The model.
     Assistant,
 }
 
-/// One message of a conversation.
+/// Message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who wrote it.
+    /// Author of the message.
     pub role: Role,
-    /// Its text.
+    /// Text of the message.
     pub content: String,
 }
 
 impl Message {
-    /// A message of the user.
+    /// Makes a message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self { role: Role::User, content: content.into() }
     }
 
-    /// A message of the model.
+    /// Makes a message of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self { role: Role::Assistant, content: content.into() }
     }
 }
 
-/// What a model answered.
+/// Reply of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelReply {
-    /// The text.
+    /// Text of the reply.
     pub text: String,
-    /// It ended because the model may not write more.
+    /// `true`: the reply ended at the limit of tokens.
     pub is_cut: bool,
-    /// What it cost.
+    /// Tokens of the reply and its request.
     pub usage: ModelUsage,
 }
 
 impl ModelReply {
-    /// A whole reply whose cost nobody knows.
+    /// Makes a complete reply of unknown usage.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }
 
-/// What replies cost, in tokens, as far as the provider said.
+/// Tokens of replies; `None` if the provider does not report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelUsage {
-    /// Read by the model.
+    /// Tokens read by the model.
     pub input_tokens: Option<u64>,
-    /// Written by the model, what it thought included.
+    /// Tokens written by the model, its reasoning included.
     pub output_tokens: Option<u64>,
 }
 
 impl ModelUsage {
-    /// Adds another reply's.
+    /// Adds the usage of another reply.
     pub(super) fn add(&mut self, other: Self) {
         let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.saturating_add(other)),
@@ -129,28 +146,28 @@ impl ModelUsage {
     }
 }
 
-/// Any error of a provider's library.
+/// Error of a provider's library.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a model gave no reply.
+/// Error of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// No provider answers, or it broke off.
+    /// The provider does not answer, or the connection broke.
     #[error("its provider cannot be reached: {0}")]
     Unreachable(#[source] BoxError),
-    /// The provider does not accept the key.
+    /// The provider rejects the key.
     #[error("its provider does not accept the key: {0}")]
     Unauthenticated(#[source] BoxError),
-    /// The provider refuses for now: it is busy, or too much was asked of it.
+    /// The provider is busy, or a rate limit was hit. A later attempt may succeed.
     #[error("its provider refuses for now; try again later: {0}")]
     Overloaded(#[source] BoxError),
-    /// The provider refuses the request, or what it sent is none of its replies.
+    /// The provider refuses the request, or its response is malformed.
     #[error("its provider refused: {0}")]
     Refused(#[source] BoxError),
-    /// The reply is longer than is taken.
+    /// The reply is longer than [`ModelRequest::reply_bytes`].
     #[error("its reply has more than {most} bytes")]
     TooLarge {
-        /// What is taken.
+        /// Maximum length of a reply, in bytes.
         most: usize,
     },
 }

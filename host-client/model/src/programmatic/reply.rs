@@ -1,4 +1,4 @@
-//! Whether a reply is a program at all. What it is, is decided by the relay's parser, which knows fences, too.
+//! Finds out if a reply is prose. The parser of the relay reads the program itself, with or without a Markdown fence.
 
 /// Words that may stand before another word on one line of a program.
 const BEFORE: &[&str] = &[
@@ -65,15 +65,15 @@ const BEFORE: &[&str] = &[
 /// Words that may stand after another word on one line of a program.
 const AFTER: &[&str] = &["as", "extends", "from", "implements", "in", "instanceof", "is", "of", "satisfies"];
 
-/// The code in a reply, which may stand in a fence; nothing where there is certainly none.
+/// Returns the reply if it may contain code, in a fence or not; `None` if it is certainly prose.
 pub(super) fn code(reply: &str) -> Option<&str> {
     let text = reply.trim();
     let has_fence = text.lines().map(str::trim_start).any(|line| line.starts_with("```") || line.starts_with("~~~"));
     (has_fence || !is_prose(text)).then_some(reply)
 }
 
-/// Whether the first line has two words side by side where no program can, or an apostrophe in a word: before anything that
-/// could be a string or a comment. An empty text is prose, too.
+/// Returns `true` if the first line has two adjacent words that no program has, or an apostrophe within a word, before
+/// anything that could be a string or a comment. An empty text is prose, too.
 fn is_prose(text: &str) -> bool {
     let Some(line) = text.lines().next() else { return true };
     let end = line.find(['"', '\'', '`', '/', '#', '’']).unwrap_or(line.len());
@@ -90,6 +90,7 @@ fn is_prose(text: &str) -> bool {
     has_neighbours || (is_apostrophe && is_word(before) && !BEFORE.contains(&before))
 }
 
+/// Returns `true` if the text has letters only.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(char::is_alphabetic)
 }

@@ -1,4 +1,4 @@
-//! What is asked of a model and its program, and what can be watched meanwhile.
+//! Requests to a [`Programmatic`](super::Programmatic), and the steps that can be watched.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,55 +10,55 @@ use host_client_core::event::Event;
 use host_client_core::rules::approval::Approver;
 use host_client_core::rules::policy::Phase;
 
-/// One thing that happened on the way to a result. Attempts count from 1.
+/// Step on the way to a result, for a watcher. Attempts count from 1.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Step {
     /// The model is asked for a program.
     Asked {
-        /// For which attempt.
+        /// Number of the attempt.
         attempt: usize,
     },
     /// The model answered.
     Replied {
-        /// For which attempt.
+        /// Number of the attempt.
         attempt: usize,
-        /// The length of the reply.
+        /// Length of the reply, in bytes.
         bytes: usize,
-        /// What it cost.
+        /// Tokens of the reply.
         usage: ModelUsage,
     },
     /// The program is on its way to the relay.
     Running {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: usize,
-        /// The execution, for logs and audits.
+        /// Id of the execution, as in logs and audits.
         execution: ExecutionId,
     },
-    /// Something happened in the program's execution.
+    /// The execution of the program sent an event.
     Execution {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: usize,
-        /// What.
+        /// The event.
         event: Event,
     },
-    /// The attempt gave no result.
+    /// The attempt failed.
     Failed {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: usize,
-        /// The code of the execution's error, where there was an execution.
+        /// Code of the execution's error; `None` if there was no execution.
         code: Option<Code>,
-        /// Why, in words.
+        /// Reason, in words.
         message: String,
     },
     /// The model is about to be asked for another program.
     Repairing {
-        /// The attempt to come.
+        /// Number of the next attempt.
         attempt: usize,
     },
-    /// There is a result.
+    /// The program returned a result.
     Done {
-        /// The attempt that gave it.
+        /// Number of the attempt that succeeded.
         attempt: usize,
     },
 }
@@ -66,17 +66,18 @@ pub enum Step {
 /// A user's request.
 #[derive(Clone)]
 pub struct ProgrammaticRequest {
-    /// What the user wants, in words.
+    /// Request of the user, in words.
     pub prompt: String,
-    /// The application's own system prompt. What a program is, is taught after it.
+    /// System prompt of the application. [`Programmatic::teaching`](super::Programmatic::teaching) is added after it.
     pub system: Option<String>,
-    /// The conversation so far, the oldest message first.
+    /// Conversation so far, the oldest message first.
     pub history: Vec<Message>,
-    /// What the policy offers the program: only what reads, or what changes things, too; without, what its rules say.
+    /// Phase of the policy: offers the program only tools that read, or also those that change things. `None`: the
+    /// rules of the policy decide alone.
     pub phase: Option<Phase>,
-    /// Who is asked about the program's calls; without, the host's approver.
+    /// Approver of the program's calls; `None`: the host's.
     pub approver: Option<Arc<dyn Approver>>,
-    /// The trace that the executions belong to; without, each has its own.
+    /// Trace that the executions belong to; `None`: each has its own.
     pub trace: Option<TraceContext>,
     pub(super) watcher: Option<Arc<dyn Fn(Step) + Send + Sync>>,
 }
@@ -88,7 +89,7 @@ impl fmt::Debug for ProgrammaticRequest {
 }
 
 impl ProgrammaticRequest {
-    /// A request that begins a conversation.
+    /// Creates a request that begins a conversation.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -101,35 +102,36 @@ impl ProgrammaticRequest {
         }
     }
 
-    /// Sets the application's own system prompt.
+    /// Sets the system prompt of the application.
     #[must_use]
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self
     }
 
-    /// Goes on with a conversation, such as that of an answer.
+    /// Continues a conversation: appends messages, such as those of an earlier answer.
     #[must_use]
     pub fn history(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
         self.history.extend(messages);
         self
     }
 
-    /// Offers the program only the tools of one of the policy's phases.
+    /// Offers the program only the tools of a phase of the policy.
     #[must_use]
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phase = Some(phase);
         self
     }
 
-    /// Sets who is asked about the program's calls, in the place of the host's approver.
+    /// Sets the approver of the program's calls. Default: the host's.
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Has somebody told of each step, in their order and as it happens. Everything waits for it: it must not block.
+    /// Sets a function that is called with each step as it happens. It must not block, because the request waits for
+    /// it.
     #[must_use]
     pub fn watch(mut self, watcher: impl Fn(Step) + Send + Sync + 'static) -> Self {
         self.watcher = Some(Arc::new(watcher));

@@ -1,4 +1,4 @@
-//! Models of the providers of rig.
+//! Models of rig's providers.
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -10,12 +10,11 @@ use rig_core::streaming::{Item, StreamEvent};
 
 use super::model::{Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
 
-/// A completion model of rig, from any of its providers. Replies are read as they come, so that one that is too long is
-/// broken off.
+/// Completion model of any provider of rig. Replies are streamed, so that one that is too long is stopped early.
 ///
 /// ```no_run
 /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use host_client::programmatic::RigModel;
+/// use host_client_model::programmatic::RigModel;
 /// use rig_core::providers::anthropic::Anthropic;
 ///
 /// let model = RigModel::new(Anthropic::from_env()?.completion("claude-sonnet-5-5")).max_tokens(8_000);
@@ -29,31 +28,32 @@ pub struct RigModel {
 }
 
 impl RigModel {
-    /// A model as rig makes it: `provider.completion("name")`.
+    /// Creates a model from one of rig, as of `provider.completion("name")`.
     pub fn new(model: impl Into<DynModel<Completion>>) -> Self {
         Self { model: model.into(), max_tokens: None, temperature: None }
     }
 
-    /// Sets how many tokens a reply may have; without, what the provider does. Some have to be told.
+    /// Sets the maximum number of tokens of a reply. Default: that of the provider; some providers require a value.
     #[must_use]
     pub fn max_tokens(mut self, most: u64) -> Self {
         self.max_tokens = Some(most);
         self
     }
 
-    /// Sets the temperature; without, the provider's own.
+    /// Sets the temperature. Default: that of the provider.
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.temperature = Some(temperature);
         self
     }
 
+    /// Makes a request of rig.
     fn request(&self, system: String, messages: Vec<Message>) -> CompletionRequest {
         let mut messages = messages.into_iter().map(|Message { role, content }| match role {
             Role::User => RigMessage::user(content),
             Role::Assistant => RigMessage::assistant(content),
         });
-        // rig has the last message as the prompt, and the others before it.
+        // In rig the last message is the prompt, and the others are its history.
         let prompt = messages.next_back().unwrap_or_else(|| RigMessage::user(""));
         CompletionRequest::new(prompt)
             .messages(messages)
@@ -94,6 +94,7 @@ impl Model for RigModel {
     }
 }
 
+/// Converts an error of rig.
 fn failed(error: ProviderError) -> ModelError {
     let status = error.provider_response_status().map(|status| status.as_u16());
     let kind = match &error {

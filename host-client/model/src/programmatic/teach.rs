@@ -1,4 +1,4 @@
-//! What a model is told: what a program is, what came of it, what to mend.
+//! Prompts for the model: the form of a program, its result, and what to repair.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use host_client_core::error::ExecutionError;
 use host_client_core::rules::policy::Phase;
 use host_client_core::text::shortened_text;
 
-/// The most bytes of an error's message, and of what was printed before it, in a prompt.
+/// Maximum length of an error's message, and of the output before it, in a prompt, in bytes.
 const MESSAGE_BYTES: usize = 4_000;
 
-/// What a program is, with the bindings that it has and the overview of the tools.
+/// Returns the system prompt: the form of a program, its bindings and the tools.
 pub(super) fn system(bindings: &[&str], overview: &str) -> String {
     format!(
         "You fulfil the user's request with one program that calls tools. Answer with the program in a ```js fence and \
@@ -26,7 +26,7 @@ pub(super) fn system(bindings: &[&str], overview: &str) -> String {
     )
 }
 
-/// What a phase means for the program.
+/// Describes a phase of the policy.
 pub(super) fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Discover => "The program may only look: calls of tools that change anything are refused.",
@@ -34,13 +34,13 @@ pub(super) fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// What the program returned, for the conversation. What a later request is about, nobody knows yet, so that nothing is left
-/// out by intent; and there is no tool to read the rest with, so that none is kept.
+/// Tells the model the result of its program. There is no intent, because later requests are unknown, and no store,
+/// because the model has no tool to read the rest.
 pub(super) fn result(json: &[u8], output: OutputConfig) -> String {
     format!("The program returned:\n{}", output.show(json, None, None).text)
 }
 
-/// What went wrong with a program.
+/// Tells the model why its program failed.
 pub(super) fn failure(error: &ProgrammaticError) -> String {
     match error {
         ProgrammaticError::NoCode { .. } => {
@@ -54,6 +54,7 @@ pub(super) fn failure(error: &ProgrammaticError) -> String {
     }
 }
 
+/// Describes the error of an execution.
 fn execution(error: &ExecutionError) -> String {
     let mut text = format!("The program failed. {}: {}", error.code, shortened_text(&error.message, MESSAGE_BYTES));
     // Writing to a String cannot fail, here and below.
@@ -75,13 +76,13 @@ fn execution(error: &ExecutionError) -> String {
     text
 }
 
-/// What the model is asked for after a failure, and what it has to know of what was done.
+/// Asks the model for a corrected program, and lists the tools that may have changed something.
 pub(super) fn repair(changes: &[String]) -> String {
     let done = match changes {
         [] => String::new(),
         tools => format!(
-            "\nBefore it failed it had called tools that change things: {}. What they did may be done, and stays done: look at \
-             what is there first, and do not do it twice.",
+            "\nBefore it failed it had called tools that change things: {}. What they did may be done, and stays done: \
+             look at what is there first, and do not do it twice.",
             tools.join(", ")
         ),
     };

@@ -1,43 +1,43 @@
-//! What `sandbox_execute` takes.
+//! Arguments of `sandbox_execute`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use host_client_core::rules::policy::Phase;
 
-/// An objective, and what it may cost and touch.
+/// Arguments of a call: an objective, with its limits and files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SandboxInput {
-    /// What is to be found out or done, in words.
+    /// The objective: what to find out or to do, in words.
     pub objective: String,
     /// `discover` reads and proposes; `write` changes files.
     pub phase: Phase,
-    /// What it may cost at most.
+    /// Limits of the run.
     #[serde(default)]
     pub limits: SandboxLimits,
-    /// Which files it is about.
+    /// Files that the objective is about.
     #[serde(default)]
     pub workspace: SandboxWorkspace,
-    /// What may be written, in the phase `write`.
+    /// Files that may be written. Needed in the phase `write`.
     #[serde(default)]
     pub write_policy: Option<WritePolicy>,
-    /// Whether a patch is wanted beside the summary.
+    /// Form of the output: a summary, or a summary and a patch. Default: `summary`.
     #[serde(default)]
     pub output_mode: OutputMode,
 }
 
-/// What a run may cost. What lies over the relay's own limits is lowered to them.
+/// Limits of a run. Those over the relay's own are lowered to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SandboxLimits {
-    /// Calls of tools.
+    /// Maximum number of tool calls. Default: 40.
     pub max_tool_calls: u64,
-    /// From the call to the answer, the model's time included, in milliseconds.
+    /// Maximum duration from the call to the answer, the model's time included, in milliseconds. Default: 120000.
     pub max_duration_ms: u64,
-    /// Bytes of results that tools give to the program.
+    /// Maximum size of all tool results that the program gets, in bytes. Default: 2000000.
     pub max_read_bytes: u64,
-    /// Bytes of what the program returns, and of the patch.
+    /// Maximum size of the program's result, and of the patch, in bytes. Default: 100000.
     pub max_result_bytes: u64,
 }
 
@@ -47,37 +47,37 @@ impl Default for SandboxLimits {
     }
 }
 
-/// Which files a run is about.
+/// Files that a run is about.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SandboxWorkspace {
-    /// The folder; the whole one that this tool works in if absent.
+    /// Folder, relative to the one that this tool works in. Default: that folder.
     pub root: Option<String>,
-    /// Only files that one of these fits, such as `src/**`; all if empty.
+    /// Include only files that one of these globs matches, such as `src/**`. Default: all files.
     pub include_globs: Vec<String>,
-    /// No files that one of these fits, such as `dist/**`.
+    /// Exclude files that one of these globs matches, such as `dist/**`. Default: none.
     pub exclude_globs: Vec<String>,
 }
 
-/// What may be written.
+/// Files that may be written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct WritePolicy {
-    /// Whether files may be created.
+    /// Allow the creation of files. Default: false.
     pub allow_create: bool,
-    /// Whether files may be deleted. To rename one is to create and to delete.
+    /// Allow the deletion of files. Renaming a file needs both. Default: false.
     pub allow_delete: bool,
-    /// Globs of whole paths that may be written, such as `src/**`.
+    /// Globs of the whole paths that may be written, such as `src/**`.
     pub allowed_paths: Vec<String>,
 }
 
-/// What a run gives.
+/// Form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputMode {
-    /// A summary.
+    /// A summary alone.
     #[default]
     Summary,
-    /// A summary, and the patches that were applied, or, in the phase `discover`, the proposed one.
+    /// A summary, and the patches that were applied, or, in the phase `discover`, the proposed patch.
     SummaryAndPatch,
 }

@@ -1,4 +1,4 @@
-//! What `sandbox_execute` gives.
+//! Output of `sandbox_execute`.
 
 use std::collections::BTreeMap;
 
@@ -12,83 +12,84 @@ use crate::report::{Report, listed};
 use host_client_core::Outcome;
 use host_client_core::rules::policy::Phase;
 
-/// What came of an objective.
+/// Result of an objective.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxOutput {
-    /// The program came to its end. What it says of its objective is in the summary.
+    /// `true`: the program ended without an error. The summary says what became of the objective.
     pub success: bool,
-    /// As it was asked for; nothing where the arguments could not be read.
+    /// Phase of the call; `None` if the arguments could not be read.
     pub phase: Option<Phase>,
-    /// In the program's words; or what went wrong.
+    /// Summary in the program's words, or the error.
     pub summary: String,
-    /// Files whose text the program was given by `read`, sorted. `grep` shows lines of files, too; they are not here.
+    /// Files that the program read with `read`, sorted. Files of which `grep` showed lines are not included.
     pub files_read: Vec<String>,
-    /// What the program did, as the host saw it.
+    /// Tool calls of the program, as the host saw them.
     pub tool_usage: ToolUsage,
-    /// The patches that were applied, or the one that is proposed; where it was asked for.
+    /// Patches that were applied, or the one that is proposed; `None` if not requested.
     pub patch: Option<String>,
-    /// What the program proposes to change.
+    /// Changes that the program proposes.
     pub proposed_edits: Option<Vec<ProposedEdit>>,
-    /// Why it did not come to its end.
+    /// Reason of the failure; `None` on success.
     pub error: Option<SandboxError>,
-    /// What is missing to reach the objective: more may have to be allowed.
+    /// Permission that is missing to reach the objective, in words; `None` if none is.
     pub needs_escalation: Option<String>,
 }
 
-/// What a program did.
+/// Tool calls of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolUsage {
-    /// Calls of tools that ran.
+    /// Number of calls that were run.
     pub total_calls: u64,
-    /// The same by tool, such as `read`.
+    /// Number of calls by tool, such as `read`.
     pub by_tool: BTreeMap<String, u64>,
-    /// From the call to the answer, in milliseconds.
+    /// Time from the call to the answer, in milliseconds.
     pub duration_ms: u64,
-    /// Something is left out of this report, or was not given to the program: there was too much of it.
+    /// `true`: something over a limit was left out of this output, or withheld from the program.
     pub truncated: bool,
 }
 
-/// A change that a program proposes.
+/// Change that a program proposes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedEdit {
-    /// The file, from the workspace's root. It is the program's word.
+    /// Path relative to the workspace's root, as the program says; it is not checked.
     pub path: String,
-    /// What is to be done to it.
+    /// Kind of the change.
     pub action: EditAction,
-    /// Why.
+    /// Reason for the change.
     #[serde(default)]
     pub reason: String,
 }
 
-/// What is to be done to a file.
+/// Kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EditAction {
-    /// It is new.
+    /// Create the file.
     Create,
-    /// Its text changes.
+    /// Change the text of the file.
     #[serde(alias = "update", alias = "edit")]
     Modify,
-    /// It goes.
+    /// Delete the file.
     Delete,
-    /// It gets another name.
+    /// Rename the file.
     #[serde(alias = "move")]
     Rename,
 }
 
-/// Why there is no success.
+/// Reason of a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SandboxError {
-    /// `INVALID_INPUT` where nothing was done, the code of the program's error, or `INTERNAL` where no program was run.
+    /// `INVALID_INPUT` if the call was refused, the code of the program's error, `TIMEOUT` or `OUTCOME_UNKNOWN`, or
+    /// `INTERNAL` if no program was run.
     pub code: String,
-    /// What happened, and what to do about it.
+    /// Description of the error, with advice.
     pub message: String,
 }
 
-/// What a program is asked to return.
+/// Value that a program is asked to return.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Returned {
@@ -102,17 +103,19 @@ struct Returned {
 }
 
 impl SandboxError {
+    /// Makes the error of a patch that may have been applied.
     pub(super) fn outcome_unknown(message: &str) -> Self {
         Self { code: ErrorCode::OutcomeUnknown.as_str().to_owned(), message: message.to_owned() }
     }
 }
 
 impl SandboxOutput {
-    /// Nothing was done.
+    /// Makes the output of a call that was refused before anything was done.
     pub(super) fn refused(phase: Option<Phase>, reason: &str) -> Self {
         Self::failed(phase, ErrorCode::InvalidInput.into(), reason.to_owned())
     }
 
+    /// Makes the output of a failure.
     pub(super) fn failed(phase: Option<Phase>, code: Code, message: String) -> Self {
         Self {
             success: false,
@@ -127,7 +130,8 @@ impl SandboxOutput {
         }
     }
 
-    pub(super) fn of(ended: Result<ProgrammaticAnswer, Box<Failed>>, input: &SandboxInput) -> Self {
+    /// Makes the output of a request to the model.
+    pub(super) fn from_result(ended: Result<ProgrammaticAnswer, Box<Failed>>, input: &SandboxInput) -> Self {
         match ended {
             Ok(answer) => Self::returned(&answer.outcome, input),
             Err(failed) => {
@@ -145,11 +149,12 @@ impl SandboxOutput {
         }
     }
 
+    /// Makes the output of a program that ended without an error.
     fn returned(outcome: &Outcome, input: &SandboxInput) -> Self {
         let json = &outcome.json;
         let Returned { summary, proposed_edits, needs_escalation, patch } = serde_json::from_slice(json)
             .unwrap_or_else(|_| {
-                // Anything else is the summary.
+                // Any other value becomes the summary.
                 let summary = serde_json::from_slice::<String>(json);
                 let summary = summary.unwrap_or_else(|_| String::from_utf8_lossy(json).into_owned());
                 Returned { summary, proposed_edits: None, needs_escalation: None, patch: None }
@@ -176,7 +181,7 @@ impl SandboxOutput {
 
 impl From<SandboxOutput> for Report {
     fn from(output: SandboxOutput) -> Self {
-        // Strings, numbers and lists of them always are JSON.
+        // The output consists of strings, numbers and lists, so that serialization cannot fail.
         let structured = serde_json::to_value(&output).unwrap_or_default();
         Self { is_error: !output.success, ..listed(structured) }
     }

@@ -1,4 +1,4 @@
-//! What a run did, seen where its tools run: between the policy and the files.
+//! Records what a run does, in a layer between the policy and the tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,30 +15,33 @@ use host_client_core::executor::{ToolRequest, ToolService};
 use host_client_core::rules::policy::Phase;
 use host_client_sources::sets::workspace::spelled;
 
-/// How many files are named at most.
+/// Maximum number of files in the record.
 const MAX_FILES: usize = 1_000;
-/// How many bytes of patches are kept.
+/// Maximum size of all patches in the record, in bytes.
 const MAX_PATCH_BYTES: usize = 4 << 20;
 
-/// A layer that notes which tools run, what they read and what they write. Clones share what is noted.
+/// Layer that records the tools that run, the files that they read and the patches that they apply. Clones share the
+/// record.
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
     record: Arc<Mutex<Record>>,
-    /// For all programs of the run: the policy counts for each.
+    /// Maximum size of results for all programs of the run, in bytes. The policy has the same limit for each program.
     read_bytes: u64,
 }
 
+/// Record of a run.
 #[derive(Debug, Default)]
 struct Record {
     by_tool: BTreeMap<String, u64>,
     files: BTreeSet<String>,
     bytes: u64,
     patches: String,
-    /// Patches that began and have not ended.
+    /// Number of patches that are being applied.
     patching: usize,
     truncated: bool,
 }
 
+/// Error of a run that has used up its bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("this run may read {0} bytes, and they are used")]
 struct Used(u64);
@@ -49,11 +52,11 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
-        // Changed only under this lock, by code that does not panic half way.
+        // A panic under this lock leaves no half-made change.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what was noted into an output.
+    /// Writes the record into an output.
     pub(super) fn fill(&self, output: &mut SandboxOutput, input: &SandboxInput) {
         let record = self.lock();
         let usage = &mut output.tool_usage;
@@ -69,7 +72,7 @@ impl Recorder {
             output.patch = Some(record.patches[..end].to_owned());
         }
         if record.patching > 0 {
-            // Whatever the program says of it, nobody knows.
+            // The outcome of the patch is unknown, whatever the program says.
             let unknown = "a patch was being applied, and may have been: look at the files before it is tried again";
             output.success = false;
             match &mut output.error {
@@ -79,6 +82,10 @@ impl Recorder {
         }
     }
 
+    /// Records the start of a call.
+    ///
+    /// # Errors
+    /// The bytes of the run are used up.
     fn began(&self, tool: &str) -> Result<(), Used> {
         let mut record = self.lock();
         if record.bytes >= self.read_bytes {
@@ -90,6 +97,10 @@ impl Recorder {
         Ok(())
     }
 
+    /// Records the end of a call. `result` is `None` if it failed.
+    ///
+    /// # Errors
+    /// The bytes of the run are used up: the program does not get the result.
     fn ended(&self, tool: &str, arguments: &Value, result: Option<&Bytes>) -> Result<(), Used> {
         let mut record = self.lock();
         record.patching -= usize::from(tool == "apply_patch");
@@ -110,6 +121,7 @@ impl Recorder {
 }
 
 impl Record {
+    /// Records the files of a call of `read`.
     fn read(&mut self, arguments: &Value, result: &Bytes) {
         let several: Value = match arguments.get("paths") {
             Some(_) => serde_json::from_slice(result).unwrap_or_default(),
@@ -126,6 +138,7 @@ impl Record {
         }
     }
 
+    /// Records a patch that was applied.
     fn patched(&mut self, patch: &str) {
         if self.patches.len() + patch.len() > MAX_PATCH_BYTES {
             self.truncated = true;
@@ -146,7 +159,7 @@ impl Layer<ToolService> for Recorder {
     }
 }
 
-/// The service with the recorder around it.
+/// Service of tools with the recorder around it.
 #[derive(Debug, Clone)]
 pub(super) struct Recording {
     inner: ToolService,
@@ -159,7 +172,7 @@ impl Service<ToolRequest> for Recording {
     type Future = BoxFuture<'static, Result<Bytes, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // The inner one is waited for by each call.
+        // Each call waits for the inner service itself.
         Poll::Ready(Ok(()))
     }
 

@@ -1,4 +1,4 @@
-//! Approvals by elicitation: the question goes to the client whose request runs the code.
+//! Requests approvals by elicitation, from the client whose request runs the code.
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -13,20 +13,21 @@ use host_client_core::rules::approval::{Approval, ApprovalRequest, Approver, Cal
 use host_client_core::rules::prompt;
 use host_client_core::text::visible;
 
-/// The most bytes that a person is shown of what the code is said to be for, in lines of so many characters.
+/// Maximum length of the intent that a person is shown, in bytes.
 const MAX_INTENT_BYTES: usize = 500;
+/// Length of the lines of the intent, in characters.
 const INTENT_COLUMNS: usize = 100;
 
-/// A question, and where its answer goes.
+/// Question with the channel for its answer.
 struct Question {
     request: ApprovalRequest,
     answer: oneshot::Sender<Approval>,
 }
 
-/// The questions of one execution.
+/// Questions of one execution.
 pub(super) struct Questions(mpsc::Receiver<Question>);
 
-/// An approver whose questions wait to be put to somebody. One at a time is open.
+/// Makes an approver, and the queue of its questions. One question at a time is open.
 pub(super) fn approver() -> (impl Approver, Questions) {
     let (questions, asked) = mpsc::channel(1);
     let approver = CallbackApprover::new("MCP elicitation", move |request| {
@@ -43,14 +44,14 @@ pub(super) fn approver() -> (impl Approver, Questions) {
 }
 
 impl Questions {
-    /// Puts them to the person at the other end, until there can be no more. Those that nobody waits for any more are
-    /// withdrawn.
-    pub(super) async fn put_to(mut self, peer: Peer<RoleServer>, intent: Option<String>) {
+    /// Asks the user of the client, one question after another, until the approver is dropped. Withdraws a question
+    /// whose call no longer waits.
+    pub(super) async fn ask_all(mut self, peer: Peer<RoleServer>, intent: Option<String>) {
         while let Some(Question { request, mut answer }) = self.0.recv().await {
             let mut asked = match ask(&peer, &request, intent.as_deref()).await {
                 Ok(asked) => asked,
                 Err(reason) => {
-                    // Who waited may be gone.
+                    // The call may have ended.
                     let _ = answer.send(Approval::Deny { reason: Some(reason.to_owned()) });
                     continue;
                 }
@@ -58,7 +59,7 @@ impl Questions {
             tokio::select! {
                 reply = &mut asked.rx => {
                     let _ = answer.send(match reply {
-                        Ok(Ok(ClientResult::ElicitResult(reply))) => understand(&reply),
+                        Ok(Ok(ClientResult::ElicitResult(reply))) => read_answer(&reply),
                         reply => {
                             tracing::warn!(?reply, "an approval could not be asked for");
                             Approval::Deny { reason: Some("the client failed to ask".to_owned()) }
@@ -67,7 +68,7 @@ impl Questions {
                 }
                 () = answer.closed() => {
                     let reason = "the call no longer waits for an answer";
-                    // A client that is gone shows no question.
+                    // Without a client there is no question to withdraw.
                     let _ = asked.cancel(Some(reason.to_owned())).await;
                 }
             }
@@ -75,7 +76,10 @@ impl Questions {
     }
 }
 
-/// Sends the question; or says why nobody can be asked.
+/// Sends a question.
+///
+/// # Errors
+/// The reason why it cannot be asked, worded for the model.
 async fn ask(
     peer: &Peer<RoleServer>,
     request: &ApprovalRequest,
@@ -89,7 +93,7 @@ async fn ask(
     }
     let unasked = "the question could not be made";
     let scopes = ["once", "execution", "session"].map(str::to_owned).to_vec();
-    // Without titles of their own, which older clients do not understand.
+    // The choices have no titles, which older clients do not support.
     let scopes = EnumSchema::builder(scopes)
         .title("Allow")
         .description(
@@ -102,13 +106,13 @@ async fn ask(
     let message = question(request, intent);
     let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
-    // The call's own deadline ends the wait.
+    // No timeout: the deadline of the call ends the wait.
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
     sent.map_err(|_| "the MCP client is gone")
 }
 
-/// What a person reads. Nothing that the code or a server wrote begins a line; all of it is indented, which keeps it as it
-/// is where the client takes the text for Markdown.
+/// Formats the question. Every line that the code or a server wrote is indented, so that a client that renders Markdown
+/// shows it literally.
 fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
     let mut shown = prompt::describe(&prompt::Question {
         tool: request.tool.as_str(),
@@ -137,8 +141,8 @@ fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
     text
 }
 
-/// What the person said. Only a clear yes is one.
-fn understand(reply: &ElicitResult) -> Approval {
+/// Reads the answer. Anything but one of the three choices denies the call.
+fn read_answer(reply: &ElicitResult) -> Approval {
     let deny = |reason: &str| Approval::Deny { reason: Some(reason.to_owned()) };
     let allowed = reply.content.as_ref().and_then(|content| content.get("allow")).and_then(Value::as_str);
     match (&reply.action, allowed) {

@@ -1,4 +1,4 @@
-//! `execute_code`: one execution as one MCP request, and its report as a result of MCP.
+//! `execute_code` over MCP: one execution for one request, and its report as an MCP result.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use crate::report::{Report, is_image, refused};
 use host_client_core::client::{ExecuteRequest, Outcome};
 use host_client_core::error::Error;
 
-/// How long the last progress, or the withdrawal of a question, may hold up the answer.
-const LINGER: Duration = Duration::from_secs(1);
+/// Maximum time that the last progress, or the withdrawal of a question, may delay the answer.
+const SIDE_WITHIN: Duration = Duration::from_secs(1);
 
 impl CodeServer {
+    /// Runs code for a request, with progress and approvals.
     pub(super) async fn execute(&self, arguments: ExecuteArguments, context: RequestContext<RoleServer>) -> Report {
         let (request, intent) = match arguments.into_request() {
             Ok(request) => request,
@@ -28,16 +29,17 @@ impl CodeServer {
         };
         let (approver, questions) = elicit::approver();
         let running = self.run(request.approver(approver), Progress::new(&context));
-        // Whoever cancels the request drops the execution, which cancels it. This task, which is the request's own, asks: so
-        // the client knows what the question belongs to.
+        // Cancelling the request drops the execution, which cancels it. The questions are asked in the task of the
+        // request, so that the client knows what they belong to.
         let running = context.ct.run_until_cancelled(running);
-        match beside(running, questions.put_to(context.peer.clone(), intent.clone())).await {
+        match beside(running, questions.ask_all(context.peer.clone(), intent.clone())).await {
             Some(outcome) => self.tools.report(outcome, intent).await,
-            // Nobody reads it.
+            // The client does not read the answer of a cancelled request.
             None => refused("CANCELLED: the request was cancelled"),
         }
     }
 
+    /// Runs code, and reports its progress.
     async fn run(&self, request: ExecuteRequest, progress: Progress) -> Result<Outcome, Error> {
         let mut execution = self.tools.client().get().await?.execute(request).await?;
         match execution.events() {
@@ -58,7 +60,7 @@ impl From<Report> for CallToolResult {
     }
 }
 
-/// Binary data in the kind of block that clients take it in.
+/// Converts binary data to the block that clients expect for its type.
 fn block(number: usize, attachment: Attachment) -> ContentBlock {
     let is_image = is_image(&attachment);
     let Attachment { mime, base64, .. } = attachment;
@@ -72,12 +74,12 @@ fn block(number: usize, attachment: Attachment) -> ContentBlock {
     }
 }
 
-/// Runs both at once, and gives the outcome of the first. The second may take a little longer.
+/// Runs two futures at once, and returns the output of `main`. `side` gets a second more to end.
 async fn beside<T>(main: impl Future<Output = T>, side: impl Future<Output = ()>) -> T {
     match select(pin!(main), pin!(side)).await {
         Either::Left((outcome, side)) => {
-            // What is left of it is not worth waiting for.
-            let _ = tokio::time::timeout(LINGER, side).await;
+            // After this time it is dropped.
+            let _ = tokio::time::timeout(SIDE_WITHIN, side).await;
             outcome
         }
         Either::Right(((), main)) => main.await,

@@ -1,4 +1,4 @@
-//! The MCP server over streamable HTTP.
+//! MCP server over streamable HTTP.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
 
-/// The shortest token, in bytes.
+/// Minimum length of a token, in bytes.
 const MIN_TOKEN_BYTES: usize = 16;
-/// The most sessions at once. Clients that end without a goodbye leave theirs behind until it is idle for too long.
+/// Maximum number of open sessions. Sessions of clients that disappear stay open until they are idle for too long.
 const MAX_SESSIONS: usize = 256;
-/// How long a session lives in which nothing is said: longer than any code runs, and than a person is usually waited for.
+/// Time after which an idle session is closed: longer than any code runs, and longer than an approval usually takes.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
-/// The header by which a request belongs to a session.
+/// Header with the session of a request.
 const SESSION: &str = "mcp-session-id";
 
-/// Who may use the server over HTTP, and until when.
+/// Settings of the MCP server over HTTP.
 #[derive(Debug, Clone, Default)]
 pub struct HttpConfig {
-    /// What requests have to carry as their bearer token; without, whoever reaches the address may run code.
+    /// Bearer token that requests must carry; `None`: everyone who reaches the address may run code.
     pub token: Option<HttpToken>,
-    /// The names under which the server is reached, beside those of loopback: anything else is refused, so that no web page
-    /// can be made to reach it by a name of its own.
+    /// Host names of the server, in addition to those of loopback. Requests with other names in `Host` are refused,
+    /// which prevents DNS rebinding.
     pub hosts: Vec<String>,
-    /// The origins of web pages that may use it, such as `https://app.example.com:443`; none unless said.
+    /// Origins of web pages that may use the server, such as `https://app.example.com:443`. Default: none.
     pub origins: Vec<String>,
-    /// Ends all sessions, and with them what runs.
+    /// Token that ends all sessions and their executions when it is cancelled.
     pub stop: CancellationToken,
 }
 
-/// A bearer token, as a digest.
+/// Bearer token, kept as a digest.
 #[derive(Clone, Copy)]
 pub struct HttpToken([u8; 32]);
 
-/// The token is too short to be a secret.
+/// Error of a token that is shorter than 16 bytes.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the token is too short: it needs at least {MIN_TOKEN_BYTES} characters, such as those of `openssl rand -hex 32`"
@@ -51,18 +51,19 @@ pub struct HttpToken([u8; 32]);
 pub struct WeakToken;
 
 impl HttpToken {
-    /// The token that requests carry.
+    /// Creates the token that requests must carry.
     ///
     /// # Errors
-    /// It has less than 16 bytes.
+    /// [`WeakToken`] if it has less than 16 bytes.
     pub fn new(token: &str) -> Result<Self, WeakToken> {
         if token.len() < MIN_TOKEN_BYTES { Err(WeakToken) } else { Ok(Self(digest(token))) }
     }
 
+    /// Returns `true` if the request has this bearer token.
     fn is_carried_by(&self, request: &Request) -> bool {
         let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some((scheme, token)) = header.and_then(|value| value.split_once(' ')) else { return false };
-        // Comparing digests tells nothing of the token by how long it takes.
+        // The time to compare digests reveals nothing about the token.
         scheme.eq_ignore_ascii_case("bearer") && digest(token.trim_start()) == self.0
     }
 }
@@ -73,7 +74,7 @@ impl fmt::Debug for HttpToken {
     }
 }
 
-/// The server at `/mcp`, with a session of its own for every client.
+/// Returns a router with the server at `/mcp`. Every client gets a session of its own.
 pub fn router(server: CodeServer, config: HttpConfig) -> Router {
     let mut settings =
         StreamableHttpServerConfig::default().enforce_origin_validation().with_cancellation_token(config.stop);
@@ -90,10 +91,12 @@ pub fn router(server: CodeServer, config: HttpConfig) -> Router {
     }
 }
 
+/// Returns the SHA-256 digest of a token.
 fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
+/// Refuses requests without the token, with status 401.
 async fn authenticated(State(expected): State<HttpToken>, request: Request, next: Next) -> Response {
     if expected.is_carried_by(&request) {
         return next.run(request).await;
@@ -101,7 +104,7 @@ async fn authenticated(State(expected): State<HttpToken>, request: Request, next
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "a bearer token is needed\n").into_response()
 }
 
-/// Lets no new session in where there are too many.
+/// Refuses new sessions over the maximum, with status 503.
 async fn bounded(State(sessions): State<Arc<LocalSessionManager>>, request: Request, next: Next) -> Response {
     if !request.headers().contains_key(SESSION) && sessions.sessions.read().await.len() >= MAX_SESSIONS {
         return (StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; end one of them\n").into_response();

@@ -1,4 +1,4 @@
-//! Tool calls as progress notifications, for a client that asked for them.
+//! Reports tool calls as progress notifications, to clients that request them.
 
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use host_client_core::event::{Event, EventStream};
 use host_client_core::text::visible;
 
-/// How many notifications wait for a client that is slow to read. What is more is left out.
+/// Maximum number of notifications that wait for a slow client. Further ones are dropped.
 const MAX_WAITING: usize = 256;
 
-/// Where progress is told; nowhere unless the client asked for it.
+/// Receiver of progress notifications; `None` if the client did not request them.
 pub(super) struct Progress(Option<(Peer<RoleServer>, ProgressToken)>);
 
 impl Progress {
@@ -19,7 +19,7 @@ impl Progress {
         Self(context.meta.get_progress_token().map(|token| (context.peer.clone(), token)))
     }
 
-    /// Tells of the calls of one execution until it has ended. Events are taken as they come, however slow the client is.
+    /// Reports the calls of one execution until it has ended. Events are read at once, however slow the client is.
     pub(super) async fn follow(self, mut events: EventStream) {
         let Some((peer, token)) = self.0 else { return };
         let (texts, mut waiting) = mpsc::channel(MAX_WAITING);
@@ -29,13 +29,13 @@ impl Progress {
                     break;
                 }
                 if let Some(text) = text(&event) {
-                    // Where there is no room, the client goes without.
+                    // Without room the notification is dropped.
                     let _ = texts.try_send(text);
                 }
             }
         };
         let tell = async move {
-            // It has to grow with every notification.
+            // MCP requires progress to increase with every notification.
             let mut told = 0.0;
             while let Some(text) = waiting.recv().await {
                 told += 1.0;
@@ -49,7 +49,8 @@ impl Progress {
     }
 }
 
-/// What a person at the client reads of an event. The names of tools that do not exist are the code's own words.
+/// Describes an event for the user of the client; `None` for events that are not reported. Names are escaped: code may
+/// call tools that do not exist.
 fn text(event: &Event) -> Option<String> {
     Some(match event {
         Event::ToolCallStarted { tool, .. } => format!("{} …", visible(tool.as_str())),

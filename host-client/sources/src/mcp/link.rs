@@ -117,8 +117,8 @@ impl Link {
                 format!("the MCP server {server:?} is not available: {why}; it is started again in {seconds} s")
             }
             State::GivenUp { why } => format!(
-                "the MCP server {server:?} is not available: {why}; it is not tried again before its configuration is put \
-                 right and the host is started again: do without it"
+                "the MCP server {server:?} is not available: {why}; it is not tried again before its configuration is \
+                 put right and the host is started again: do without it"
             ),
             State::Closed => format!("the MCP server {server:?} is closed, because the host ends"),
         }
@@ -136,8 +136,8 @@ impl Link {
             _ => String::new(),
         };
         ToolError::outcome_unknown(format!(
-            "the connection to the MCP server {:?} ended before it answered{why}; nobody knows whether the call was done, \
-             and it is not done again: look before you repeat it",
+            "the connection to the MCP server {:?} ended before it answered{why}; nobody knows whether the call was \
+             done, and it is not done again: look before you repeat it",
             self.server
         ))
     }

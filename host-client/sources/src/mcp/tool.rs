@@ -83,8 +83,8 @@ async fn call_error(link: &Link, connection: &Connection, error: ServiceError) -
             Fate::Refused(why) => ToolError::new(format!("the MCP server {server:?} did not take the call: {why}")),
             Fate::Lost(failure) => {
                 let message = format!(
-                    "the MCP server {server:?} did not get the call: {failure}; it is connected again, try again in a few \
-                     seconds"
+                    "the MCP server {server:?} did not get the call: {failure}; it is connected again, try again in a \
+                     few seconds"
                 );
                 connection.break_off(failure);
                 ToolError::new(message)
@@ -118,7 +118,8 @@ impl<'a> PendingCall<'a> {
         match connection.peer.send_request_with_option(request, options).await {
             Ok(handle) => Ok(Self { handle: Some(handle), connection }),
             Err(_) => Err(ToolError::new(
-                "the call was not sent, because the connection to the MCP server has just ended; try again in a few seconds",
+                "the call was not sent, because the connection to the MCP server has just ended; try again in a few \
+                 seconds",
             )),
         }
     }

@@ -39,7 +39,7 @@ enum Step {
     Wait(u64, Option<Wait>),
 }
 
-/// What the clocks decided, in milliseconds since the start.
+/// Decision of the clocks, in milliseconds since the start.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Decision {
     Expired(u64, u64, &'static str),
@@ -128,7 +128,7 @@ impl Driven {
     }
 }
 
-/// The same rules, counted down millisecond by millisecond.
+/// Model of the same rules that counts down millisecond by millisecond.
 struct Model {
     wall_left: u64,
     approvals_left: u64,

@@ -24,7 +24,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// State of the thread.
 pub(super) struct Keeper {
     pool: Arc<PoolState>,
-    /// Whether V8 compiles to machine code.
+    /// `true`: V8 compiles to machine code.
     jit: bool,
     stock: mpsc::Sender<Worker>,
     /// Killed workers that are not reaped yet.

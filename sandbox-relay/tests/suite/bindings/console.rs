@@ -4,7 +4,7 @@ use host_client::{ErrorCode, ExecuteRequest, LimitName, OutputKind};
 
 use crate::support::Fixture;
 
-/// What code prints, by kind.
+/// Runs code and returns its output, by kind.
 async fn printed(fixture: &Fixture, code: &str) -> Vec<(OutputKind, String)> {
     let outcome = fixture.run_request(ExecuteRequest::new(code).bindings(["console", "timers"])).await.unwrap();
     outcome.output.into_iter().map(|item| (item.kind, item.text)).collect()

@@ -142,7 +142,7 @@ async fn a_call_of_what_is_not_there_names_the_nearest() {
     // Code that fails on and on is told a few times.
     let code = "let told = 0; for (let i = 0; i < 20; i++) await mcp.call('exa.web_serch').catch((e) => told += /mean/.test(e.message)); return told";
     assert_eq!(fixture.run_request(request(code)).await.unwrap().value().unwrap(), json!(8));
-    // What an execution may not call it is not told of.
+    // Hints do not name tools that the execution may not call.
     let only = request("await mcp.call('github.lst_issues')").tools(["exa.*"]);
     assert_eq!(fixture.request_error(only).await.message, "Error: the server \"github\" has no tool \"lst_issues\"");
 }

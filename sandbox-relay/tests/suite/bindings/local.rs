@@ -44,7 +44,7 @@ async fn a_local_tool_runs_without_a_way_to_the_host() {
             "return mcp.call('local.summ').catch((e) => [e.code, e.message])",
             json!(["UNKNOWN_TOOL", "there is no local tool \"summ\"; did you mean \"sum\"?"]),
         ),
-        // What goes in is a copy.
+        // Arguments are copies.
         ("const numbers = [1]; const p = mcp.call('local.sum', {numbers}); numbers.push(5); return p", json!(1)),
     ] {
         assert_eq!(fixture.run_request(request(code)).await.unwrap().value().unwrap(), expected, "{code}");

@@ -18,7 +18,7 @@ async fn what_one_execution_stores_the_next_one_finds_and_another_session_does_n
     assert_eq!(value(&fixture, &STORE, code).await, expected);
     let code = "return [await store.get('a'), store.get('u'), store.keys()]";
     assert_eq!(value(&fixture, &STORE, code).await, json!([{"x": [1, "é", null]}, null, ["a", "u"]]));
-    // What was stored stays stored, whatever comes of the code.
+    // Stored values stay, whatever the code ends with.
     let failed = error(&fixture, &STORE, "store.set('before', 1); throw new Error('no')").await;
     assert_eq!(failed.code, ErrorCode::EvalError);
     assert_eq!(value(&fixture, &STORE, "return store.get('before')").await, json!(1));

@@ -24,7 +24,7 @@ async fn timers_come_in_their_order_and_can_be_cleared() {
         return {seen, ticks, ids: typeof gone, later: setTimeout(() => seen.push('after the end'), 1e9) > 0};";
     let seen = json!({"seen": ["zero", "a", ["b", 1]], "ticks": 3, "ids": "number", "later": true});
     assert_eq!(value(&fixture, &TIMERS, code).await, seen);
-    // What is due at once comes after promises, and both come before what is due later.
+    // Timers that are due at once come after promises and before timers that are due later.
     let code = "const seen = []; const at = (ms, what) => new Promise((done) => setTimeout(() => { seen.push(what); done() }, ms));
         const all = [at(3, 'later'), at(0, 'timer'), Promise.resolve().then(() => seen.push('promise'))];
         seen.push('code'); await Promise.all(all); return seen";

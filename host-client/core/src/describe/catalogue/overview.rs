@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{estimate_tokens, first_line};
-use crate::describe::declare::{Declarations, one_line};
+use crate::describe::declare::{Declarations, comment_line};
 use crate::tool::Registered;
 
 /// The share of the tokens that goes to names if not all names fit, in percent. The rest goes to types.
@@ -94,9 +94,9 @@ fn typed_line(declarations: &Declarations, tool: &Registered) -> String {
     let signature = declarations.signature(tool);
     // JavaScript may spell the name differently than `mcp.call` takes it.
     let is_same = signature.starts_with(&format!("{}(", tool.name));
-    let full = if is_same { String::new() } else { one_line(tool.name.as_str()) };
+    let full = if is_same { String::new() } else { comment_line(tool.name.as_str()) };
     let notes: Vec<_> =
-        [full, one_line(&first_line(&tool.spec.description))].into_iter().filter(|note| !note.is_empty()).collect();
+        [full, comment_line(&first_line(&tool.spec.description))].into_iter().filter(|note| !note.is_empty()).collect();
     if notes.is_empty() { signature } else { format!("{signature} // {}", notes.join(": ")) }
 }
 
@@ -115,10 +115,10 @@ fn join(sections: &[Section<'_>], all: usize) -> String {
             text.push('\n');
         }
         let bare = (0..section.named).filter(|at| !matches!(section.lines.get(*at), Some(Some(_))));
-        let bare: Vec<_> = bare.map(|at| one_line(section.tools[at].name.tool())).collect();
+        let bare: Vec<_> = bare.map(|at| comment_line(section.tools[at].name.tool())).collect();
         if !bare.is_empty() {
             let more = if shown.is_empty() { "" } else { " also" };
-            text.push_str(&format!("{}{more}: {}\n", one_line(section.server), bare.join(", ")));
+            text.push_str(&format!("{}{more}: {}\n", comment_line(section.server), bare.join(", ")));
         }
     }
     text

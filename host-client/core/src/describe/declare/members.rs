@@ -1,58 +1,74 @@
-//! The members of an object as they are written: on one line where they are few and plain, else one below the other.
+//! The members of an object as TypeScript: on one line if they are few and plain, else on a line each.
 
 use super::text::indented;
 use super::text_type::Type;
 
-/// The widest object on one line, in bytes.
-pub(super) const MAX_WIDTH: usize = 80;
+/// The most bytes of an object on one line.
+pub(super) const MAX_WIDTH_BYTES: usize = 80;
 
-/// Stands for the comment of a map that can be written as `Record`.
-pub(super) const RECORD: &str = "\0record";
-
-/// The members of an object as they are written.
+/// The members of an object type, which are added one after the other.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct Members {
+    /// The members as text, each with its comment.
     pub(super) lines: Vec<String>,
+    /// The types of the members.
     pub(super) types: Vec<Type>,
     has_comments: bool,
+    /// `true` if a member is optional.
     pub(super) has_optional: bool,
+    /// The comment that members were left out.
     note: Option<String>,
 }
 
-impl Written {
+/// The type of the members that an object type does not name.
+pub(super) enum OtherMembers {
+    /// There are none, or nothing is known about them.
+    Unspecified,
+    /// The object has no named members: `Record<string, …>`.
+    Record(Type),
+    /// An index signature with a comment, which may be empty: `[key: string]: …`.
+    Index(Type, String),
+}
+
+impl Members {
+    /// Adds a member. `comment` may be empty.
     pub(super) fn add(&mut self, name: &str, is_optional: bool, each: Type, comment: String) {
         let mark = if is_optional { "?" } else { "" };
         self.has_optional |= is_optional;
-        self.line(format!("{name}{mark}: {}", each.text), &comment);
+        self.add_line(format!("{name}{mark}: {}", each.text), &comment);
         self.types.push(each);
     }
 
-    fn line(&mut self, line: String, comment: &str) {
+    /// Adds a line with its comment, unless that is empty.
+    fn add_line(&mut self, line: String, comment: &str) {
         self.has_comments |= !comment.is_empty();
         self.lines.push(if comment.is_empty() { line } else { format!("/** {comment} */\n{line}") });
     }
 
-    pub(super) fn left_out(&mut self, members: usize) {
+    /// Notes that this number of members was left out.
+    pub(super) fn set_left_out(&mut self, members: usize) {
         self.note = Some(format!("/* {members} more */"));
     }
 
-    pub(super) fn finish(mut self, rest: Option<(Type, String)>, is_full: bool) -> Type {
-        if let Some((each, comment)) = rest {
-            if comment == RECORD {
-                return Type::tight(format!("Record<string, {}>", each.text));
+    /// Returns the object type. With `is_full`, it may have comments and several lines.
+    pub(super) fn finish(mut self, others: OtherMembers, is_full: bool) -> Type {
+        match others {
+            OtherMembers::Unspecified => {}
+            OtherMembers::Record(each) => return Type::atom(format!("Record<string, {}>", each.text)),
+            OtherMembers::Index(each, comment) => {
+                self.add_line(format!("[key: string]: {}", each.text), if is_full { &comment } else { "" });
             }
-            self.line(format!("[key: string]: {}", each.text), if is_full { &comment } else { "" });
         }
         if self.lines.is_empty() && self.note.is_none() {
-            return Type::tight("{}");
+            return Type::atom("{}");
         }
         let note = self.note.as_deref().unwrap_or_default();
         let width: usize = self.lines.iter().map(|line| line.len() + 2).sum();
-        let is_short =
-            !is_full || (!self.has_comments && width <= MAX_WIDTH && !self.lines.iter().any(|it| it.contains('\n')));
-        if is_short {
+        let has_many_lines = self.lines.iter().any(|line| line.contains('\n'));
+        let is_short = !self.has_comments && width <= MAX_WIDTH_BYTES && !has_many_lines;
+        if is_short || !is_full {
             let space = if note.is_empty() { "" } else { " " };
-            return Type::tight(format!("{{ {}{space}{note} }}", self.lines.join("; ")));
+            return Type::atom(format!("{{ {}{space}{note} }}", self.lines.join("; ")));
         }
         let mut text = String::from("{");
         for line in &self.lines {
@@ -65,6 +81,6 @@ impl Written {
             text.push_str(note);
         }
         text.push_str("\n}");
-        Type::tight(text)
+        Type::atom(text)
     }
 }

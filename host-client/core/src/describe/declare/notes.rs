@@ -1,17 +1,18 @@
-//! What a schema says of a value beyond its type, in a few words.
+//! Comments on values: a schema's description and the restrictions that a type cannot express, in a few words.
 
 use serde_json::{Map, Value};
 
-use super::text::comment;
+use super::text::comment_line;
 
-/// The longest default and pattern that are shown, in bytes.
+/// The most bytes of a format, a pattern or a default. Longer ones are left out.
 const MAX_VALUE_BYTES: usize = 60;
 
-/// The description of a value and what else is to be known of it, as one line of a comment; empty where nothing is.
-pub(super) fn of(schema: &Value, target: Option<&Value>) -> String {
+/// Returns the comment on a value as one line, which is empty if there is nothing to say. `target` is the schema that
+/// this one refers to, if any: its description is used if this one has none, and its restrictions are added.
+pub(super) fn comment_for(schema: &Value, target: Option<&Value>) -> String {
     let Some(members) = schema.as_object() else { return String::new() };
     let target = target.and_then(Value::as_object);
-    let described = |members: &Map<String, Value>| Some(comment(members.get("description")?.as_str()?));
+    let described = |members: &Map<String, Value>| Some(comment_line(members.get("description")?.as_str()?));
     let description = described(members).or_else(|| target.and_then(described)).unwrap_or_default();
     let mut notes = Vec::new();
     for members in [Some(members), target].into_iter().flatten() {
@@ -29,6 +30,7 @@ pub(super) fn of(schema: &Value, target: Option<&Value>) -> String {
     line
 }
 
+/// Adds the restrictions of a schema that a type cannot express.
 fn constraints(members: &Map<String, Value>, notes: &mut Vec<String>) {
     let is_integer =
         members.get("type").is_some_and(|it| it == "integer" || it == &serde_json::json!(["integer", "null"]));
@@ -36,7 +38,7 @@ fn constraints(members: &Map<String, Value>, notes: &mut Vec<String>) {
         notes.push("integer".into());
     }
     if let Some(format) = members.get("format").and_then(Value::as_str).filter(|it| it.len() <= MAX_VALUE_BYTES) {
-        notes.push(comment(format));
+        notes.push(comment_line(format));
     }
     let number = |keyword: &str| members.get(keyword).filter(|it| it.is_number());
     notes.extend(between(number("minimum"), number("maximum"), ""));
@@ -49,16 +51,16 @@ fn constraints(members: &Map<String, Value>, notes: &mut Vec<String>) {
         notes.push("no item twice".into());
     }
     if let Some(pattern) = members.get("pattern").and_then(Value::as_str).filter(|it| it.len() <= MAX_VALUE_BYTES) {
-        notes.push(format!("matches {}", comment(pattern)));
+        notes.push(format!("matches {}", comment_line(pattern)));
     }
     let default = members.get("default").filter(|it| !it.is_null()).map(Value::to_string);
-    notes.extend(default.filter(|it| it.len() <= MAX_VALUE_BYTES).map(|it| format!("default {}", comment(&it))));
+    notes.extend(default.filter(|it| it.len() <= MAX_VALUE_BYTES).map(|it| format!("default {}", comment_line(&it))));
 }
 
-/// A range in words. Bounds that every value of the kind keeps say nothing.
+/// Returns a range in words; `None`: it does not restrict values of the kind.
 fn between(least: Option<&Value>, most: Option<&Value>, unit: &str) -> Option<String> {
     let zero = |it: &&Value| unit.is_empty() || it.as_u64() != Some(0);
-    // Ranges of whole machine words come from types, not from thought.
+    // The bounds of 32-bit and 64-bit integers come from the types of some program, and help nobody.
     let is_meant = |it: &&Value| it.as_f64().is_some_and(|number| number.abs() < 2_147_483_647.0);
     let counted = |number: &Value| if number == 1 { unit.trim_end_matches('s') } else { unit }.to_owned();
     match (least.filter(zero).filter(is_meant), most.filter(is_meant)) {
@@ -74,7 +76,7 @@ fn between(least: Option<&Value>, most: Option<&Value>, unit: &str) -> Option<St
 mod tests {
     use serde_json::json;
 
-    use super::of;
+    use super::comment_for;
 
     #[test]
     fn what_a_type_cannot_say_is_said_in_words() {
@@ -93,7 +95,7 @@ mod tests {
             (json!({"minimum": "x", "format": 5, "default": null, "description": []}), ""),
             (json!(true), ""),
         ] {
-            assert_eq!(of(&schema, None), expected, "{schema}");
+            assert_eq!(comment_for(&schema, None), expected, "{schema}");
         }
     }
 }

@@ -1,15 +1,19 @@
-//! Texts of a tool's author inside TypeScript: whatever they hold, they stay a literal, a name or a comment.
+//! Escaping of texts from a tool's author for TypeScript: whatever they contain, they stay a literal, a name or a
+//! comment.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use relay_proto::sanitize;
 
-/// The most bytes of one line of a comment, and of one of a description of a tool.
+/// The most bytes of a comment's line.
 const MAX_LINE_BYTES: usize = 300;
-const MAX_DESCRIPTION_BYTES: usize = 800;
+/// The most bytes of a line of a tool's description.
+const MAX_DESCRIPTION_LINE_BYTES: usize = 800;
+/// The most characters that the name of a type is made from.
+const MAX_TYPE_NAME_CHARS: usize = 60;
 
-/// Whether nobody sees the character, or it changes how others are seen.
+/// Returns `true` for a character that is invisible, or that changes how others are displayed.
 fn is_hidden(character: char) -> bool {
     matches!(
         character,
@@ -18,17 +22,18 @@ fn is_hidden(character: char) -> bool {
     )
 }
 
-/// A text as one line of a comment that it cannot end.
-pub(crate) fn comment(text: &str) -> String {
-    comment_in(text, MAX_LINE_BYTES)
+/// Returns a text as one line of at most about 300 bytes that cannot end the comment that it stands in.
+pub(crate) fn comment_line(text: &str) -> String {
+    comment_line_within(text, MAX_LINE_BYTES)
 }
 
-/// The same for a line of a tool's description, which may be longer.
-pub(super) fn description(line: &str) -> String {
-    comment_in(line, MAX_DESCRIPTION_BYTES)
+/// Returns a line of a tool's description as [`comment_line`] does, but of at most about 800 bytes.
+pub(super) fn description_line(line: &str) -> String {
+    comment_line_within(line, MAX_DESCRIPTION_LINE_BYTES)
 }
 
-fn comment_in(text: &str, most_bytes: usize) -> String {
+/// Returns a text as one line of a comment, without hidden characters, cut after about `most_bytes`.
+fn comment_line_within(text: &str, most_bytes: usize) -> String {
     let mut line = String::new();
     for character in text.chars().filter(|character| !is_hidden(*character)) {
         let is_blank = character.is_whitespace() || character.is_control();
@@ -47,7 +52,7 @@ fn comment_in(text: &str, most_bytes: usize) -> String {
     line
 }
 
-/// A text as a string literal.
+/// Returns a text as a string literal.
 pub(super) fn quoted(text: &str) -> String {
     let mut literal = String::with_capacity(text.len() + 2);
     literal.push('"');
@@ -58,7 +63,7 @@ pub(super) fn quoted(text: &str) -> String {
             _ if character.is_control() || is_hidden(character) => {
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {
-                    // A String takes everything.
+                    // Writing to a String cannot fail.
                     let _ = write!(literal, "\\u{unit:04x}");
                 }
             }
@@ -69,7 +74,7 @@ pub(super) fn quoted(text: &str) -> String {
     literal
 }
 
-/// A property's name: quoted, unless it is an identifier that everybody can read.
+/// Returns a property's name, quoted unless it is an identifier of ASCII characters.
 pub(super) fn property(name: &str) -> Cow<'_, str> {
     let is_start = |it: &u8| it.is_ascii_alphabetic() || matches!(it, b'_' | b'$');
     let is_plain = name.as_bytes().first().is_some_and(is_start)
@@ -77,11 +82,12 @@ pub(super) fn property(name: &str) -> Cow<'_, str> {
     if is_plain { name.into() } else { quoted(name).into() }
 }
 
-/// The words of a text as the name of a type: `list-open_issues` is `ListOpenIssues`.
+/// Returns the words of a text as the name of a type: `list-open_issues` becomes `ListOpenIssues`. It is empty if the
+/// text has no ASCII letters or digits.
 pub(super) fn type_name(text: &str) -> String {
     let mut name = String::new();
     let mut is_first = true;
-    for character in text.chars().take(60) {
+    for character in text.chars().take(MAX_TYPE_NAME_CHARS) {
         match character {
             _ if !character.is_ascii_alphanumeric() => is_first = true,
             _ if std::mem::take(&mut is_first) => name.push(character.to_ascii_uppercase()),
@@ -91,7 +97,7 @@ pub(super) fn type_name(text: &str) -> String {
     if name.is_empty() { name } else { sanitize(&name) }
 }
 
-/// A text whose lines after the first are moved in by one step.
+/// Returns a text with its lines after the first indented by two spaces.
 pub(super) fn indented(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { text.replace('\n', "\n  ").into() } else { text.into() }
 }
@@ -109,9 +115,9 @@ mod tests {
             ("one\r\n\u{2028} two\t", "one two"),
             (" \n", ""),
         ] {
-            assert_eq!(comment(text), expected, "{text:?}");
+            assert_eq!(comment_line(text), expected, "{text:?}");
         }
-        assert!(comment(&"é".repeat(1_000)).len() < MAX_LINE_BYTES + 8);
+        assert!(comment_line(&"é".repeat(1_000)).len() < MAX_LINE_BYTES + 8);
         assert_eq!(quoted("a\"b\\\n\u{2028}\u{e0041}é"), "\"a\\\"b\\\\\\n\\u2028\\udb40\\udc41é\"");
         assert_eq!(property("$a_1"), "$a_1");
         assert_eq!(property("a-b"), "\"a-b\"");

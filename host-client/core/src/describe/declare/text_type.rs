@@ -1,40 +1,48 @@
-//! A type as text, and how types are put together: each once, and in parentheses where that is needed.
+//! A TypeScript type as text, and the combination of types: each member once, in parentheses where they are needed.
 
 use serde_json::Value;
 
-/// A type as text.
+/// A TypeScript type as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Type {
     pub(super) text: String,
-    binds: Binds,
+    precedence: Precedence,
 }
 
-/// What has to stand in parentheses, and where.
+/// How tightly the parts of a type bind, from the tightest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Binds {
-    Tight,
+pub(super) enum Precedence {
+    /// A name, a literal, or a type in brackets.
+    Atom,
+    /// Types joined with `&`.
     Intersection,
+    /// Types joined with `|`.
     Union,
 }
 
 impl Type {
-    pub(super) fn tight(text: impl Into<String>) -> Self {
-        Self { text: text.into(), binds: Binds::Tight }
+    /// Creates a type that needs parentheses nowhere.
+    pub(super) fn atom(text: impl Into<String>) -> Self {
+        Self { text: text.into(), precedence: Precedence::Atom }
     }
 
+    /// Returns the type `unknown`.
     pub(super) fn unknown() -> Self {
-        Self::tight("unknown")
+        Self::atom("unknown")
     }
 
+    /// Returns `true` if the type has exactly this text.
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text
     }
 
-    pub(super) fn within(&self, binds: Binds) -> String {
-        if self.binds > binds { format!("({})", self.text) } else { self.text.clone() }
+    /// Returns the text as a part of a type of this precedence, in parentheses if it binds less tightly.
+    pub(super) fn inside(&self, precedence: Precedence) -> String {
+        if self.precedence > precedence { format!("({})", self.text) } else { self.text.clone() }
     }
 }
 
+/// Returns the union of types: `unknown` if one of them is, `never` if there are none.
 pub(super) fn union(types: Vec<Type>) -> Type {
     let mut members: Vec<Type> = Vec::new();
     for each in types {
@@ -46,12 +54,13 @@ pub(super) fn union(types: Vec<Type>) -> Type {
         }
     }
     if members.len() > 1 {
-        let texts: Vec<_> = members.iter().map(|each| each.within(Binds::Union)).collect();
-        return Type { text: texts.join(" | "), binds: Binds::Union };
+        let texts: Vec<_> = members.iter().map(|each| each.inside(Precedence::Union)).collect();
+        return Type { text: texts.join(" | "), precedence: Precedence::Union };
     }
-    members.pop().unwrap_or_else(|| Type::tight("never"))
+    members.pop().unwrap_or_else(|| Type::atom("never"))
 }
 
+/// Returns the intersection of types: `never` if one of them is, `unknown` if there are none.
 pub(super) fn intersection(types: Vec<Type>) -> Type {
     let mut members: Vec<Type> = Vec::new();
     for each in types {
@@ -63,15 +72,15 @@ pub(super) fn intersection(types: Vec<Type>) -> Type {
         }
     }
     if members.len() > 1 {
-        let texts: Vec<_> = members.iter().map(|each| each.within(Binds::Intersection)).collect();
-        return Type { text: texts.join(" & "), binds: Binds::Intersection };
+        let texts: Vec<_> = members.iter().map(|each| each.inside(Precedence::Intersection)).collect();
+        return Type { text: texts.join(" & "), precedence: Precedence::Intersection };
     }
     members.pop().unwrap_or_else(Type::unknown)
 }
 
-/// The type of all values of this one's kind.
-pub(super) fn kind(value: &Value) -> Type {
-    Type::tight(match value {
+/// Returns the type of all values of the same kind as this one, such as `string`.
+pub(super) fn broad_type(value: &Value) -> Type {
+    Type::atom(match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",

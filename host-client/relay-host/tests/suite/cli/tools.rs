@@ -79,3 +79,13 @@ async fn without_any_source_it_says_which_there_are() {
     let folder = Folder::new();
     folder.run(&["tools"]).await.says(1, &["--mcp", "--openapi", "--workspace", "--fetch"]);
 }
+
+#[tokio::test]
+async fn a_server_that_cannot_be_started_is_reported_once() {
+    let folder = Folder::new();
+    folder.servers(json!({"gone": {"command": "/nonexistent/server"}}));
+    let listed = folder.run(&["tools", "--mcp", "mcp.json", "--workspace", "."]).await;
+    assert_eq!(listed.status, Some(0), "{listed:?}");
+    let lines: Vec<_> = listed.err.lines().collect();
+    assert!(matches!(&lines[..], [line] if line.contains("the MCP server \"gone\" failed: ")), "{listed:?}");
+}

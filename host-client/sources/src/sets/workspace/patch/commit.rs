@@ -72,10 +72,10 @@ impl Transaction {
                 (Some(old), Some(staged)) if old.spot.path == staged.path => self.replace(&old, &staged)?,
                 (old, staged) => {
                     if let Some(staged) = staged {
-                        self.put(&staged)?;
+                        self.move_in(&staged)?;
                     }
                     if let Some(old) = old {
-                        self.take(&old)?;
+                        self.move_out(&old)?;
                     }
                 }
             }
@@ -95,7 +95,7 @@ impl Transaction {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
         let mut file = folder.open_with(&temporary, &options).map_err(failed)?;
-        let made = Identity::of(&file.metadata().map_err(failed)?);
+        let made = Identity::new(&file.metadata().map_err(failed)?);
         let undo =
             Undo::Written { folder: folder.try_clone().map_err(failed)?, name: temporary.clone(), identity: made };
         self.undo.push((undo, path.clone()));
@@ -104,7 +104,7 @@ impl Transaction {
             keep_mode(&file, before).map_err(failed)?;
         }
         file.sync_all().map_err(failed)?;
-        let identity = Identity::of(&file.metadata().map_err(failed)?);
+        let identity = Identity::new(&file.metadata().map_err(failed)?);
         Ok(Staged { folder, temporary, name: spot.name.clone(), path, identity })
     }
 
@@ -128,7 +128,7 @@ impl Transaction {
     }
 
     /// Moves new content to a path where no file exists.
-    fn put(&mut self, staged: &Staged) -> Result<(), Failure> {
+    fn move_in(&mut self, staged: &Staged) -> Result<(), Failure> {
         let failed = |error| Failure::io(staged.path.as_str(), "created", error);
         let folder = staged.folder.try_clone().map_err(failed)?;
         match move_new(&staged.folder, &staged.temporary, &staged.name) {
@@ -143,7 +143,7 @@ impl Transaction {
     }
 
     /// Moves a file aside, and checks that it is the planned one.
-    fn take(&mut self, old: &Old) -> Result<(), Failure> {
+    fn move_out(&mut self, old: &Old) -> Result<(), Failure> {
         let Spot { folder, name, path, .. } = &old.spot;
         let failed = |error| Failure::io(path.as_str(), "deleted", error);
         let aside = random_name().map_err(failed)?;
@@ -167,8 +167,8 @@ impl Transaction {
                 check_taken(folder, temporary, old)
             }
             Err(errno) if is_unsupported(errno) => {
-                self.take(old)?;
-                self.put(staged)
+                self.move_out(old)?;
+                self.move_in(staged)
             }
             Err(errno) => Err(failed(errno.into())),
         }
@@ -206,13 +206,13 @@ impl Undo {
                 done => done,
             },
             Self::Written { folder, name, identity } => match folder.symlink_metadata(&name) {
-                Ok(found) if identity.is_same_file(Identity::of(&found)) => folder.remove_file(&name),
+                Ok(found) if identity.is_same_file(Identity::new(&found)) => folder.remove_file(&name),
                 // A later step moved the file, and its own undo removes it.
                 _ => Ok(()),
             },
             Self::Taken { folder, name, aside } => move_new(&folder, &aside, &name),
             Self::Exchanged { folder, name, aside, identity } => {
-                if !identity.is_same_file(Identity::of(&folder.symlink_metadata(&name)?)) {
+                if !identity.is_same_file(Identity::new(&folder.symlink_metadata(&name)?)) {
                     return Err(io::Error::other(format!("somebody else replaced it; its old content is in {aside}")));
                 }
                 Ok(rustix::fs::renameat_with(&folder, aside.as_str(), &folder, name.as_str(), RenameFlags::EXCHANGE)?)
@@ -225,7 +225,7 @@ impl Undo {
 fn check_taken(folder: &Dir, aside: &str, old: &Old) -> Result<(), Failure> {
     let taken =
         folder.symlink_metadata(aside).map_err(|error| Failure::io(old.spot.path.as_str(), "looked at", error))?;
-    if Identity::of(&taken) == old.identity { Ok(()) } else { Err(changed(&old.spot.path)) }
+    if Identity::new(&taken) == old.identity { Ok(()) } else { Err(changed(&old.spot.path)) }
 }
 
 /// Makes the failure of a file that changed after it was planned.

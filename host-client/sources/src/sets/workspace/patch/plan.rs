@@ -61,7 +61,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(super) fn new(metadata: &Metadata) -> Self {
         let modified = metadata.modified().ok().map(cap_std::time::SystemTime::into_std);
         Self { device: metadata.dev(), inode: metadata.ino(), bytes: metadata.len(), modified }
     }
@@ -119,12 +119,12 @@ fn step(root: &Root, change: &Change<'_>, work: &mut Work) -> Result<Step, Failu
                 return Err(Failure::Patch(PatchError::OtherContent { path: owned.to_owned() }));
             }
             let report = report(&spot.path, Action::Deleted, 0, text::lines(&text).len());
-            Ok(Step { report, old: Some(Old { identity: Identity::of(&metadata), spot }), new: None })
+            Ok(Step { report, old: Some(Old { identity: Identity::new(&metadata), spot }), new: None })
         }
         Change::Update { path, new_path, hunks } => {
             let (spot, metadata, text) = read(root, path)?;
             let Changed { text, added, removed } = changed(&spot.path, hunks, &text, work)?;
-            let identity = Identity::of(&metadata);
+            let identity = Identity::new(&metadata);
             let Some(new_path) = new_path else {
                 let report = report(&spot.path, Action::Modified, added, removed);
                 let new = New { spot: None, text, like: Like::Before(metadata) };
