@@ -47,7 +47,7 @@ use crate::tool::{CallContext, Effect, Mode, Overflow, Tool, ToolError, ToolSpec
 ///
 /// // A function with its own error type.
 /// async fn half(number: u32) -> anyhow::Result<u32> {
-///     anyhow::ensure!(number % 2 == 0, "{number} is odd");
+///     anyhow::ensure!(number.is_multiple_of(2), "{number} is odd");
 ///     Ok(number / 2)
 /// }
 /// tools.tool("math.half").effect(Effect::ReadOnly).function(half)?;

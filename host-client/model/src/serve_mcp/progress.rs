@@ -68,3 +68,20 @@ fn text(event: &Event) -> Option<String> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tools_own_progress_is_told_in_its_words_made_visible() {
+        let told = |done, total, message: &str| {
+            let tool = "files.pack".to_owned().try_into().unwrap();
+            text(&Event::ToolCallProgress { id: 1, tool, done, total, message: message.to_owned() }).unwrap()
+        };
+        assert_eq!(told(3.0, Some(8.0), "packing"), "files.pack: 3 of 8 packing");
+        assert_eq!(told(0.5, None, ""), "files.pack: 0.5");
+        assert!(!told(1.0, None, "a\u{1b}[2Jb").contains('\u{1b}'));
+    }
+}
