@@ -2,7 +2,7 @@
 //! variables, then the TOML file, then defaults.
 //!
 //! The name of a field gives the flag (`idle_ms`: `--idle-ms`), the variable (`RELAY_IDLE_MS`) and the name in the
-//! file. Its comment is the text of `--help` and of `sandbox-relay/settings.md`.
+//! file. Its comment is the text of `--help` and of `docs/settings.md`.
 
 mod keys;
 mod layers;

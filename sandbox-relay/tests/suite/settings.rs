@@ -1,5 +1,5 @@
 //! Every setting, by all ways in which it is given: flag, environment variable, file, default. They have to agree with
-//! each other, with `--help` and with `settings.md`.
+//! each other, with `--help` and with `docs/settings.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::binary;
 
-/// Environment variable that makes the test write `settings.md` in place of comparing it.
+/// Environment variable that makes the test write `docs/settings.md` in place of comparing it.
 const WRITE: &str = "RELAY_WRITE_GENERATED";
 
 /// Flags of `serve` that are no settings: the file cannot hold them.
@@ -158,7 +158,7 @@ fn the_page_of_settings_is_that_of_the_program() {
     for name in relay_proto::LimitName::ALL {
         page.push_str(&format!("| `{name}` | {} | {} |\n", defaults.get(*name), maxima.get(*name)));
     }
-    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("settings.md");
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&committed, &page).unwrap();
     }
