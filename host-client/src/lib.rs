@@ -23,6 +23,8 @@
 //! - `host-client-model`: what a model meets: `execute_code` for agent loops and MCP clients, results that fit, programs from
 //!   requests
 //!
+//! The attribute `tools` is that of `host-client-macros`.
+//!
 //! Applications name this crate alone. Its features choose what is linked; without any of them there is the core and what
 //! needs no further crates.
 

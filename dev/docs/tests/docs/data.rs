@@ -9,7 +9,7 @@ use host_client::{Client, ClientConfig, ExecuteRequest, LocalRelay, McpConfig, P
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::{Value, json};
 
-use crate::pages::{Block, pages, root};
+use crate::pages::{Block, page, pages, root};
 use crate::programs::program;
 
 const SECRET: &str = "a secret of the tests of the pages, which is long enough";
@@ -94,6 +94,22 @@ async fn json_is_read_by_its_reader() {
             panic!("{place}: nothing here reads such JSON");
         }
     }
+}
+
+/// The one block of YAML is a job of GitHub Actions: each step uses an action or runs a command, and the image that it loads is a
+/// file of a release.
+#[test]
+fn the_job_in_yaml_has_steps_and_loads_a_file_of_a_release() {
+    let all: Vec<_> = pages().into_iter().flat_map(|page| page.blocks).filter(|it| it.language() == "yaml").collect();
+    let [block] = &all[..] else { panic!("{} blocks of YAML", all.len()) };
+    let workflow: Value = serde_saphyr::from_str(&block.text).unwrap();
+    let steps = workflow["jobs"]["tests"]["steps"].as_array().unwrap();
+    assert!(steps.iter().all(|step| step["uses"].is_string() != step["run"].is_string()), "{steps:?}");
+    let commands: Vec<_> = steps.iter().filter_map(|step| step["run"].as_str()).collect();
+    let loaded = commands.iter().find_map(|command| command.strip_prefix("docker load --input ")).unwrap();
+    let file = loaded.rsplit('/').next().unwrap();
+    assert!(page("docs/releases.md").text.contains(&format!("`{file}`")), "a release has no {file}");
+    assert_eq!(commands.last(), Some(&"cargo test"));
 }
 
 /// Reads a file of MCP servers, as if the variables that it names were set.
