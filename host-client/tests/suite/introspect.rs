@@ -73,7 +73,7 @@ async fn what_does_not_fit_is_refused_in_words() {
         ("mcp.search", json!({"query": 5}), "INVALID_ARGUMENTS", "\"query\""),
         ("mcp.search", json!({"query": "x", "limit": -1}), "INVALID_ARGUMENTS", "whole number, at most 50"),
         ("mcp.search", json!({"query": "x", "limit": 1.5}), "INVALID_ARGUMENTS", "\"limit\""),
-        ("mcp.search", json!([]), "INVALID_ARGUMENTS", "no object"),
+        ("mcp.search", json!([]), "INVALID_ARGUMENTS", "not an object"),
         ("mcp.describe", json!({}), "INVALID_ARGUMENTS", "\"name\" has to be a string"),
         ("mcp.invent", json!({}), "UNKNOWN_TOOL", "search, describe, interfaces, interface"),
     ] {
