@@ -36,7 +36,11 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
-            Error::Unreachable { .. } | Error::Unauthenticated | Error::Refused(_) | Error::Local(_) => NO_RELAY,
+            Error::Unreachable { .. }
+            | Error::Unauthenticated
+            | Error::Status { .. }
+            | Error::Refused(_)
+            | Error::Local(_) => NO_RELAY,
             Error::Execution(error) => {
                 let refused = [ErrorCode::Unauthenticated, ErrorCode::PermissionDenied];
                 if refused.iter().any(|code| error.code.as_str() == code.as_str()) { NO_RELAY } else { FAILED }

@@ -64,14 +64,16 @@ async fn a_one_time_token_is_good_once_and_only_when_it_is_taken() {
     // A connection that is refused for another reason has not used the token.
     let first = within(Client::connect(config(&arena, &token), Tools::new())).await.unwrap();
     let second = arena.token(&["--subject", "once"]).await;
-    assert!(matches!(within(Client::connect(config(&arena, &second), Tools::new())).await, Err(Error::Refused(_))));
+    let error = within(Client::connect(config(&arena, &second), Tools::new())).await.unwrap_err();
+    assert!(matches!(&error, Error::Status { status, .. } if status.as_u16() == 429), "{error}");
+    assert!(error.is_retryable() && error.retry_after().is_some(), "{error:?}");
     assert!(matches!(within(first.renew(&token)).await, Err(Error::Unauthenticated)), "renewing uses it too");
     drop(first);
     // Until the relay has seen the end of the connection before, there is no room for another.
     let connect = async |token: &str| {
         loop {
             match Client::connect(config(&arena, token), Tools::new()).await {
-                Err(Error::Refused(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(Error::Status { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
                 other => return other,
             }
         }
