@@ -48,7 +48,14 @@ pub(crate) enum LeaseError {
 pub(crate) struct Lease {
     _share: FairnessGuard,
     pub(crate) worker: Worker,
-    _place: Arc<ExecutionPermit>,
+    place: Arc<ExecutionPermit>,
+}
+
+impl Lease {
+    /// Ends the process and gives its share of the processors back. The place stays taken until it is dropped.
+    pub(crate) fn end_worker(self) -> Arc<ExecutionPermit> {
+        self.place
+    }
 }
 
 impl Engine {
@@ -77,7 +84,7 @@ impl Engine {
         let mut worker = pool.take().await?;
         worker.hold(Arc::clone(&place));
         let share = self.fairness.enter(subject, &worker);
-        Ok(Lease { _share: share, worker, _place: place })
+        Ok(Lease { _share: share, worker, place })
     }
 
     /// Reserves room for the texts of a request; `None`: there is none.

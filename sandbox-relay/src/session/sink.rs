@@ -14,6 +14,7 @@ use relay_proto::{
 
 use super::announced::Suggestions;
 use super::state::{HeldSource, SessionGrant, SessionState};
+use crate::engine::Lease;
 use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };
@@ -50,11 +51,13 @@ pub(super) async fn run_execution(
     outcome.usage.queue_us = queue_us;
     outcome.warnings.splice(0..0, clamped);
     // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not
-    // read keeps no worker alive.
+    // read keeps no worker alive. It keeps the place: outcomes that nobody reads are bounded by the places of their
+    // session and subject.
     let mut ending = pin!(sink.end(outcome));
     if ending.as_mut().now_or_never().is_none() {
-        drop(lease);
+        let place = lease.map(Lease::end_worker);
         ending.await;
+        drop(place);
     } else {
         tokio::task::yield_now().await;
         drop(lease);

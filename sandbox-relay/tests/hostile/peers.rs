@@ -316,3 +316,33 @@ async fn a_session_that_is_full_of_refusals_ends() {
     drop(stream);
     arena.unharmed().await;
 }
+
+/// An outcome takes memory of the relay until its host reads it: it keeps its place for so long, and the executions behind it
+/// wait.
+#[tokio::test]
+async fn outcomes_that_nobody_reads_keep_their_places() {
+    const EXECUTIONS: u64 = 24;
+    let arena = Arena::start(&[]).await;
+    let mut deaf = upgraded(&arena, "deaf").await;
+    let hello = Payload::Hello(wire::Hello { protocol_version: 1, ..Default::default() });
+    let execute = |number: u64| {
+        let code = "return 'x'.repeat(9e6)".into();
+        Payload::Execute(wire::Execute { code, execution_id: number.to_string(), ..Default::default() })
+    };
+    for (sequence, payload) in (1..).zip([hello].into_iter().chain((1..=EXECUTIONS).map(execute))) {
+        let message = wire::Message { sequence, ..payload.into() };
+        deaf.write_all(&client_frame(0x82, &frame::encode(&message))).await.unwrap();
+    }
+    // By now they would all have run, were it not for their places.
+    let client = arena.connect("other", Tools::new()).await;
+    for _ in 0..60 {
+        assert_eq!(within(client.run(ExecuteRequest::new("return 1"))).await.unwrap().value().unwrap(), json!(1));
+    }
+    let health = http(&arena, "GET /health HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n").await;
+    let health: serde_json::Value = serde_json::from_str(health.split_once("\r\n\r\n").unwrap().1).unwrap();
+    // The other client's last worker may not have been reaped yet.
+    assert!((8..=9).contains(&health["executions"].as_u64().unwrap()), "the places of a session are taken: {health}");
+    assert!(health["queued"].as_u64().unwrap() > 0, "others wait: {health}");
+    drop((deaf, client));
+    arena.unharmed().await;
+}
