@@ -115,6 +115,11 @@ impl Arena {
         self.unharmed().await;
     }
 
+    /// Returns whether no worker runs: there are no more processes than at rest.
+    pub(crate) fn runs_no_worker(&self) -> bool {
+        self.rest().children <= self.at_rest.children
+    }
+
     fn rest(&self) -> Rest {
         let pid = self.pid();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
