@@ -82,12 +82,13 @@ impl Container {
         Client::connect(ClientConfig::new(&self.url, self.token()), host).await.unwrap()
     }
 
-    /// The relay itself, as the engine's machine sees it.
+    /// Returns the process id of the relay, as the engine's machine sees it.
     fn relay(&self) -> String {
         output(docker().args(["inspect", "--format", "{{.State.Pid}}", &self.id]))
     }
 
-    /// The relay and all that descends from it, zombies too. (`docker top` needs a `ps` beside the engine.)
+    /// Returns the process ids of the relay and all its descendants, zombies too. (`docker top` needs a `ps` beside the
+    /// engine.)
     fn processes(&self) -> Vec<String> {
         let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let all: Vec<_> = names.map(|pid| (status(&pid, "PPid"), pid)).collect();
@@ -113,7 +114,7 @@ struct ReadArgs {
     path: String,
 }
 
-/// Tools over this repository's own sources.
+/// Creates tools over this repository's own sources.
 fn tools() -> Tools {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src");
     let tools = Tools::new();
@@ -194,7 +195,7 @@ async fn a_real_script_runs_in_a_hardened_container() {
         std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../proto/src/frame.rs")).unwrap();
     assert_eq!(lines["frame.rs"], json!(text.split('\n').count()));
 
-    // What is hostile ends alone, and what comes after it works, in the same container.
+    // Hostile code ends alone, and the code after it works, in the same container.
     for (code, expected) in [
         ("for(;;){}", ErrorCode::Timeout),
         ("[].indexOf.call({length: 2**53 - 1}, 1)", ErrorCode::Timeout),
@@ -221,7 +222,7 @@ async fn a_real_script_runs_in_a_hardened_container() {
     assert!(!container.logs().contains(&container.token()[..40]), "no token in the log");
 }
 
-/// What the kernel says of a process, as the engine's machine sees it, which is this one.
+/// Returns a field of the kernel's status of a process, as the engine's machine sees it, which is this one.
 fn status(pid: &str, name: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
@@ -352,7 +353,7 @@ async fn the_image_knows_how_it_is() {
     assert!(bytes < 70_000_000, "{bytes} bytes");
 }
 
-/// What the engine says of a container, or of all that it has, by a template of its client.
+/// Returns the output of a command of the engine's client.
 fn said(command: &[&str]) -> String {
     output(docker().args(command))
 }

@@ -22,7 +22,7 @@ async fn code_keeps_notes_and_finds_them() {
     let host = Host::new(tools).policy(Policy::new().allow(["notes.*"]));
     let client = Client::connect(relay.client_config().await.unwrap(), host).await.unwrap();
 
-    // What a model would have written.
+    // Code as a model would write it.
     let code = "
         const texts = {monday: 'buy bread and salt', tuesday: 'sell salt', friday: 'rest'};
         for (const [title, text] of Object.entries(texts)) await mcp.call('notes.keep', {title, text});

@@ -1,4 +1,4 @@
-//! How many tokens would pass through a model's context if it called the tools itself.
+//! Counts the tokens that would pass through a model's context if it called the tools itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,21 +15,21 @@ use tower::{Layer, ServiceExt as _};
 /// Counts calls as a model would write them, and their results. Clones count together.
 #[derive(Debug, Clone)]
 pub(crate) struct Counter {
-    /// How many tools there are.
+    /// The number of tools.
     pub(crate) tools: usize,
-    /// How many tokens their definitions have.
+    /// The number of tokens of their definitions.
     pub(crate) definitions: u64,
     calls: Arc<AtomicU64>,
 }
 
 impl Counter {
-    /// For the tools that there are now.
+    /// Creates a counter for the tools that there are now.
     pub(crate) fn of(tools: &Tools) -> Self {
         let specs = tools.specs();
         Self { tools: specs.len(), definitions: specs.iter().map(tokens_of).sum(), calls: Arc::default() }
     }
 
-    /// The step that counts, around the one that runs tools.
+    /// Returns the layer that counts, around the service that runs tools.
     pub(crate) fn layer(&self) -> impl Layer<ToolService, Service = ToolService> + use<> {
         let counter = self.clone();
         tower::layer::layer_fn(move |service: ToolService| {
@@ -49,7 +49,7 @@ impl Counter {
         })
     }
 
-    /// How many tokens the calls and their results have so far.
+    /// Returns the number of tokens of the calls and their results so far.
     pub(crate) fn tokens(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
@@ -59,7 +59,7 @@ impl Counter {
     }
 }
 
-/// A tool as a model is told of it.
+/// Counts the tokens of a tool's definition, as a model is given it.
 fn tokens_of(spec: &ToolSpec) -> u64 {
     let definition = json!({"name": spec.name, "description": spec.description, "input_schema": spec.input_schema});
     tokens(&definition.to_string())

@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
     let servers = installed.start(&scene, &tools).await?;
 
     let counter = Counter::of(&tools);
-    // Whatever the program may do, it does to data that are made up.
+    // Everything is allowed: the data are made up.
     let host = Host::new(tools).policy(Policy::new().allow(["*"])).layer(&counter.layer());
     let relay = LocalRelay::start().await?;
     let config = relay.client_config().await?;
@@ -68,7 +68,7 @@ fn told(step: Step) {
     }
 }
 
-/// The answer, and what of it passed through the model's context.
+/// Prints the answer, and the number of tokens that passed through the model's context.
 #[expect(clippy::print_stdout, reason = "the answer is what the example is for")]
 fn show(answer: &ProgrammaticAnswer, system: &[String], counter: &Counter) -> anyhow::Result<()> {
     println!("{}\n\n{}\n", answer.code, answer.outcome.value()?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use host_client::programmatic::{CallbackModel, Model, ModelReply};
 
-/// What a model answers; `ROOT` stands for the folder of the data.
+/// The answer that is played back in the place of a model's; `ROOT` stands for the folder of the data.
 const PLAYED: &str = r#"```js
 const [log, file] = await Promise.all([
   git.git_log({repo_path: "ROOT/repo", max_count: 60}),
@@ -20,7 +20,7 @@ return JSON.parse(file.content)
   .map((issue) => ({issue: issue.number, commits: commits.get(issue.number)}));
 ```"#;
 
-/// The model of this name, or what is played back, for data in this folder.
+/// Returns the model of this name; `None`: one that plays a program back, for data in this folder.
 pub(crate) fn of(name: Option<&str>, root: &Path) -> anyhow::Result<Arc<dyn Model>> {
     let Some(name) = name else {
         let reply = ModelReply::new(PLAYED.replace("ROOT", &root.display().to_string()));

@@ -28,7 +28,7 @@ struct Args {
     script: Option<PathBuf>,
 }
 
-/// What the audit may use, in place of the defaults: it reads everything.
+/// The limits of the audit, higher than the defaults: it reads everything.
 const LIMITS: [&str; 3] = ["tool_calls=20000", "cpu_ms=60000", "wall_ms=300000"];
 
 #[tokio::main]

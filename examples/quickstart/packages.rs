@@ -1,4 +1,4 @@
-//! Where the sources of a project's packages lie on this disk.
+//! Finds the sources of a project's packages on this disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) struct Packages {
     pub(crate) folders: Vec<String>,
 }
 
-/// The dependencies of a Rust project, from where cargo has put them; or the packages that lie in a folder.
+/// Finds the dependencies of a Rust project where cargo has put them, or the packages that lie in a folder.
 pub(crate) fn find(folder: &Path) -> anyhow::Result<Packages> {
     let folder = folder.canonicalize().with_context(|| format!("{} is not there", folder.display()))?;
     let packages = if folder.join("Cargo.toml").is_file() { dependencies(&folder)? } else { subfolders(&folder)? };
@@ -41,7 +41,7 @@ fn subfolders(root: &Path) -> anyhow::Result<Packages> {
 fn dependencies(project: &Path) -> anyhow::Result<Packages> {
     let metadata = metadata(project)?;
     let manifests = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
-    // What has no source is the project itself.
+    // Packages without a source are the project itself.
     let dependencies = manifests.iter().filter(|package| !package["source"].is_null());
     let folders: Vec<_> = dependencies
         .filter_map(|package| Path::new(package["manifest_path"].as_str()?).parent().map(Path::to_owned))

@@ -1,4 +1,4 @@
-//! What a visitor sees: progress while the script runs, then its table and what it saved.
+//! The output of the example: progress while the script runs, then its table and the bytes that it saved.
 #![expect(clippy::print_stdout, reason = "the table is what the program is for")]
 
 use std::io::{IsTerminal, Write};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::tools::Traffic;
 
-/// How often the progress is shown: on a terminal in place, else as a new line.
+/// The interval between two lines of progress on a terminal, where each replaces the one before.
 const EVERY: Duration = Duration::from_millis(100);
 const EVERY_WITHOUT_TERMINAL: Duration = Duration::from_secs(2);
 
@@ -65,7 +65,7 @@ impl Progress {
         eprint!(
             "{start}  {calls} calls done, {running} running, {failed} failed, {bytes:.1} MB read, {seconds:.1} s{end}"
         );
-        // Nothing is lost when nobody can see it.
+        // An error is ignored: nobody can see the progress then.
         let _ = std::io::stderr().flush();
     }
 }
@@ -87,7 +87,7 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Prints the answer, and what it took.
+/// Prints the answer, and the calls, time and bytes that it took.
 pub(crate) fn print(outcome: &Outcome, traffic: &Traffic, script: usize, elapsed: Duration) -> anyhow::Result<()> {
     match outcome.parse::<Audit>() {
         Ok(audit) => print_audit(&audit),

@@ -15,7 +15,7 @@ const MAX_READ_BYTES: usize = 512 << 10;
 /// The deepest folder that `files.list` goes into.
 const MAX_DEPTH: usize = 16;
 
-/// How much went through the tools: what a model would have had to read.
+/// The number of calls and bytes that went through the tools, which a model would have had to read.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) calls: AtomicU64,
@@ -53,7 +53,7 @@ struct File {
     text: Option<String>,
 }
 
-/// The tools over these packages.
+/// Creates the two tools over these packages.
 pub(crate) fn tools(packages: &Packages, traffic: &Arc<Traffic>) -> anyhow::Result<Tools> {
     let root: Arc<Path> = packages.root.clone().into();
     let folders: Arc<[String]> = packages.folders.clone().into();
@@ -87,7 +87,7 @@ async fn on_a_blocking_thread<T: Serialize + Send + 'static>(
     Ok(result)
 }
 
-/// A path inside the root, links followed.
+/// Resolves a path and its links; fails if it leads outside the root.
 fn inside(root: &Path, path: &str) -> Result<PathBuf, ToolError> {
     let found = root.join(path).canonicalize().map_err(|error| ToolError::new(format!("{path}: {error}")))?;
     if found.starts_with(root) { Ok(found) } else { Err(ToolError::new(format!("{path} lies outside the folder"))) }

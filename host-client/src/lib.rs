@@ -17,11 +17,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate is the door to three others, each of which imports only those before it:
+//! This crate exports three others, each of which imports only those before it:
 //! - `host-client-core`: tools, policy, approvals, audit, the client and its session with a relay
 //! - `host-client-sources`: MCP servers, OpenAPI documents and ready sets as tools
-//! - `host-client-model`: what a model meets: `execute_code` for agent loops and MCP clients, results that fit, programs from
-//!   requests
+//! - `host-client-model`: the interfaces for models: `execute_code` for agent loops and MCP clients, results that fit,
+//!   programs from requests
 //!
 //! The attribute `tools` is that of `host-client-macros`.
 //!

@@ -82,7 +82,7 @@ pub struct ToolPattern(String);
 pub struct InvalidToolPattern {
     /// The text, cut to the length of a tool's name.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason why it can fit no tool, for people.
     pub reason: &'static str,
 }
 

@@ -78,13 +78,13 @@ pub struct AuditConfig {
     pub path: PathBuf,
     /// The parts of arguments that are replaced by [`REDACTED`]; none by default.
     pub redact: Vec<Redaction>,
-    /// How much of the code is recorded; [`CodeRecord::Full`] by default.
+    /// The part of the code that is recorded; [`CodeRecord::Full`] by default.
     pub code: CodeRecord,
     /// The size at which a file is rotated, in bytes; 64 MiB by default.
     pub rotate_bytes: u64,
     /// The number of full files to keep; older ones are removed after a rotation. `None`, the default, keeps all.
     pub keep: Option<usize>,
-    /// When records are synchronised with the disk; [`SyncMode::Never`] by default.
+    /// The moment at which records are synchronised with the disk; [`SyncMode::Never`] by default.
     pub sync: SyncMode,
 }
 
@@ -103,7 +103,7 @@ impl AuditConfig {
     }
 }
 
-/// How much of an execution's code is recorded.
+/// The part of an execution's code that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CodeRecord {
@@ -114,7 +114,7 @@ pub enum CodeRecord {
     HashOnly,
 }
 
-/// When records are synchronised with the disk.
+/// The moment at which records are synchronised with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncMode {

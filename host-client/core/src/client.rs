@@ -1,4 +1,4 @@
-//! Connecting to a relay, running code there, and what came of it.
+//! The client of a relay: connecting, running code there, and the outcome.
 
 mod execution;
 mod lazy;
@@ -36,13 +36,14 @@ pub use lazy::LazyClient;
 pub use outcome::Outcome;
 pub use request::{ExecuteRequest, MODEL_BINDINGS};
 
-/// What a relay may take on top of the limits before an execution is given up.
+/// The time that a relay may take beyond the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The most bytes of a token that are looked at.
+/// The maximum number of bytes of a token that are read.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// Whose a token is, as it says itself. The relay has checked it.
+/// Reads the subject of a token without checking the token, which the relay has done; `None`: it has no readable
+/// subject.
 fn subject(token: &str) -> Option<String> {
     let claims = token.get(..token.len().min(MAX_TOKEN_BYTES))?.split('.').nth(1)?;
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
@@ -50,7 +51,7 @@ fn subject(token: &str) -> Option<String> {
     Some(claims.get("sub")?.as_str()?.to_owned())
 }
 
-/// The limits that this version knows.
+/// Returns the limits whose names this version knows, without the others.
 fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
     let mut known = LimitOverrides::default();
     for (name, value) in limits {
@@ -66,19 +67,19 @@ fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
 pub struct Client {
     session: Arc<Session>,
     welcome: Arc<wire::Welcome>,
-    /// What the token allows; a renewal can change it.
+    /// The limits and tools that the token allows; a renewal replaces them.
     grant: Arc<RwLock<TokenGrant>>,
     queue_timeout: Duration,
-    /// The subject of the token, as the token says.
+    /// The subject of the token, as the token says; `unknown` if it cannot be read.
     subject: Arc<str>,
 }
 
-/// What a token allows.
+/// The limits and tools that a token allows.
 #[derive(Debug, Clone)]
 struct TokenGrant {
-    /// What an execution may use unless it asks for less.
+    /// The limits of an execution that asks for nothing lower.
     limits: LimitOverrides,
-    /// The tools that exist for it.
+    /// The patterns of the tools that exist for its executions.
     tools: ToolPatterns,
 }
 
@@ -109,7 +110,8 @@ impl Client {
     /// - [`Error::Address`]: the address is not one, or would send the token in the clear.
     /// - [`Error::Unreachable`]: no relay answers within [`ClientConfig::connect_timeout`].
     /// - [`Error::Unauthenticated`]: the relay does not accept the token.
-    /// - [`Error::Refused`]: the server is no relay, or is full.
+    /// - [`Error::Status`]: the server answers with another HTTP status, such as 429 when it has no room.
+    /// - [`Error::Refused`]: the server is no relay, or refuses the session.
     /// - [`Error::Tools`]: the tools are more than a relay takes.
     /// - [`Error::Policy`]: a pattern of the policy can fit no tool.
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
@@ -153,8 +155,8 @@ impl Client {
         self.welcome.features.iter().any(|name| name == feature)
     }
 
-    /// Goes on in the same session with a newer token of the same subject. What that token allows holds for executions from
-    /// now on. Returns how long it is good.
+    /// Renews the session with a newer token of the same subject. The limits and tools of that token hold for
+    /// executions from now on. Returns the time until it expires.
     ///
     /// # Errors
     /// - [`Error::Unauthenticated`]: the relay does not accept the token; the session goes on as before.
@@ -165,7 +167,7 @@ impl Client {
             return Err(Error::Refused("it cannot renew a session".into()));
         }
         let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
-        // From here on nothing is waited for until it is sent: whoever stops waiting leaves nothing half done.
+        // From here on there is no await until it is sent: a caller that drops this future leaves nothing half done.
         let room = self.session.outbound.reserve().await.map_err(|_| over())?;
         let on_its_way = || Error::Refused("a renewal is on its way already".into());
         let answer = self.session.expect_renewal().ok_or_else(on_its_way)?;
@@ -187,15 +189,16 @@ impl Client {
         &self.welcome.bindings
     }
 
-    /// Returns what the relay had to say about the token.
+    /// Returns the relay's warnings about the token.
     pub fn warnings(&self) -> Vec<Warning> {
         self.welcome.warnings.iter().cloned().map(Into::into).collect()
     }
 
-    /// Runs code and waits for what comes of it.
+    /// Runs code and waits for its outcome.
     ///
     /// # Errors
     /// - [`Error::Execution`]: the code failed, hit a limit, or the session ended; [`Error::code`] says which.
+    /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
         self.execute(request).await?.await
@@ -209,8 +212,8 @@ impl Client {
         self.run(request).await?.parse()
     }
 
-    /// Waits until the relay knows of the tools as they are now: code that runs after this can call them. Changes are collected
-    /// for up to a second before the relay is told. At once where nothing has changed.
+    /// Waits until the relay knows of the tools as they are now: code that runs after this can call them. Changes are
+    /// collected for up to a second before the relay is told. Returns at once if nothing has changed.
     ///
     /// # Errors
     /// - [`Error::Tools`]: the tools are more than a relay takes; it goes on with those that it knows.
@@ -224,14 +227,14 @@ impl Client {
         self.session.announced(version).await
     }
 
-    /// Starts code. The execution runs until it ends or what is returned here is dropped.
+    /// Starts code. It runs until it ends or the returned [`Execution`] is dropped.
     ///
     /// # Errors
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
-        // Which route it takes depends on the bindings that it has.
+        // Before the route is chosen, which depends on the bindings.
         let mut request = request.with_offered(self.offered());
         let grant = self.grant();
         let (budget, within) = self.budget(&request, &grant)?;
@@ -239,7 +242,7 @@ impl Client {
         let plan = self.plan(&request, &budget, &grant);
         let result_bytes = budget.result_bytes;
         let opened = self.open(&mut request, budget, &grant)?;
-        // From here on, dropping it cancels.
+        // From here on, dropping `execution` cancels it.
         let execution = Execution::new(Arc::clone(&self.session), opened, within);
         let context = execution.context();
         context.record_start(&self.subject, &self.session.key, &request.limits)?;
@@ -293,7 +296,10 @@ impl Client {
         Ok(execution)
     }
 
-    /// Opens an execution in the ledger, with what its calls are held against.
+    /// Opens an execution in the ledger, with its budget and the context of its calls.
+    ///
+    /// # Errors
+    /// [`Error::Execution`] with `SESSION_LOST`: the session is over.
     fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Result<Opened, Error> {
         let host = &self.session.host;
         let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
@@ -329,8 +335,11 @@ impl Client {
         self.session.ledger.open(budget, context).map_err(lost)
     }
 
-    /// Returns what the relay may call in an execution, and after how long the execution is given up. We count it too, and
-    /// take the relay's word only for less than the maxima.
+    /// Returns the budget of an execution, and the time after which it is given up. The host counts calls itself, and
+    /// takes the relay's limits only up to the maxima.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`]: a pattern of the request can fit no tool.
     fn budget(&self, request: &ExecuteRequest, grant: &TokenGrant) -> Result<(Budget, Duration), Error> {
         let limit = |name: LimitName| grant.effective_limit(&request.limits, name);
         let budget = Budget {
@@ -345,7 +354,7 @@ impl Client {
         Ok((budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE)))
     }
 
-    /// Finds the call that a request is, if it can be made here; `None`: it runs as code at the relay.
+    /// Chooses the short path of a request; `None`: it runs as code at the relay.
     #[cfg(feature = "short-path")]
     fn plan(&self, request: &ExecuteRequest, budget: &Budget, grant: &TokenGrant) -> Option<short_path::Plan> {
         let limit = |name| match name {

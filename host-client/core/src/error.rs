@@ -1,4 +1,4 @@
-//! What can go wrong, as one public error.
+//! The errors of this crate, as one public type.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use crate::outcome::{OutputItem, Usage, Warning};
 use crate::rules::policy::PolicyError;
 use crate::tool::InvalidTool;
 
-/// Why something did not work.
+/// An error of this crate: of a connection, a tool, the policy, the audit or an execution.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,7 +21,7 @@ pub enum Error {
     Address {
         /// The address.
         url: String,
-        /// What is wrong with it.
+        /// The reason, for people.
         reason: String,
     },
     /// No relay answers at the address.
@@ -51,7 +51,7 @@ pub enum Error {
     Tool {
         /// The name of the tool, or of its server.
         name: String,
-        /// What is wrong with it.
+        /// The reason, for people.
         reason: String,
     },
     /// The tools are too many or too large to be announced to a relay.
@@ -69,7 +69,7 @@ pub enum Error {
     /// A source of tools, such as a file of MCP servers, an OpenAPI document or a ready set, cannot be used.
     #[error("{origin} cannot be used: {reason}")]
     Source {
-        /// Which source: its kind and its name, such as `the OpenAPI document api.yaml`.
+        /// The kind and the name of the source, such as `the OpenAPI document api.yaml`.
         origin: String,
         /// The source's own error.
         reason: Box<dyn std::error::Error + Send + Sync>,
@@ -173,28 +173,28 @@ impl From<InvalidTool> for Error {
     }
 }
 
-/// How an execution failed.
+/// The error that an execution ended with.
 #[derive(Debug, Clone)]
 pub struct ExecutionError {
     /// The error code.
     pub code: Code,
-    /// What happened, for people and models.
+    /// The message, for people and models.
     pub message: String,
-    /// The name of the limit that was hit, as it came; `None`: no limit was.
+    /// The name of the limit that was hit, as the relay sent it; `None`: no limit was hit.
     pub limit: Option<String>,
-    /// The line in the source, from 1.
+    /// The line in the source, from 1; `None`: it is not known.
     pub line: Option<u32>,
-    /// The column in the source, from 1.
+    /// The column in the source, from 1; `None`: it is not known.
     pub column: Option<u32>,
-    /// What to do about it.
+    /// Advice on how to mend it; `None`: there is none.
     pub hint: Option<String>,
-    /// The tool that an uncaught error came from, and that error's code.
+    /// The tool that an uncaught error came from, and that error's code; `None`: it came from no tool.
     pub tool: Option<(String, Code)>,
-    /// What the execution used.
+    /// The resources that the execution used.
     pub usage: Usage,
-    /// What else was noticed.
+    /// The warnings of the relay.
     pub warnings: Vec<Warning>,
-    /// What the code printed before it failed.
+    /// The output that the code printed before it failed.
     pub output: Vec<OutputItem>,
 }
 

@@ -100,11 +100,11 @@ pub enum Event {
         id: u64,
         /// The tool.
         tool: ToolName,
-        /// How much is done, in a unit of the tool's choice.
+        /// The progress so far, in a unit of the tool's choice.
         done: f64,
-        /// How much there is to do; `None`: the tool does not know.
+        /// The progress at the end, in the same unit; `None`: the tool does not know.
         total: Option<f64>,
-        /// What the tool is doing, in at most 1 KiB; empty where it does not say.
+        /// The tool's description of what it is doing, at most 1 KiB; empty: it gives none.
         message: String,
     },
     /// A tool returned a result.

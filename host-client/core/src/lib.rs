@@ -1,24 +1,25 @@
 //! Tools, policy, audit and the session with a sandbox relay: what every host application needs.
 //!
-//! Applications name the crate `host-client`, which passes on all of this under the same names, with sources of tools and what
-//! models meet beside it.
+//! Applications name the crate `host-client`, which exports all of this under the same names, together with sources of
+//! tools and interfaces for models.
 //!
 //! The map, from the bottom up; no module imports one that stands below it in this list:
-//! - [`text`]: texts of strangers, made fit for people and records; [`outcome`]: parts of what came of an execution;
-//!   [`event`]: what an application can watch; [`tls`]: which servers are trusted
-//! - [`tool`]: what a tool is, its schemas, and the storage of all of them
-//! - [`audit`]: what is recorded of everything, before it is done
-//! - [`error`]: what can go wrong
+//! - [`text`]: untrusted texts, made safe to show and to record; [`outcome`]: parts of an execution's outcome;
+//!   [`event`]: the events that an application can watch; [`tls`]: the servers that are trusted
+//! - [`tool`]: the description of a tool, its schemas, and the storage of all tools
+//! - [`audit`]: the log of executions and calls; each step is recorded before it is taken
+//! - [`error`]: the public errors
 //! - [`describe`]: tools for models and code: searched, declared in TypeScript, their results learnt
 //! - [`tools`]: registering, changing and finding tools; [`introspect`]: the calls that ask about tools
-//! - [`rules`]: the policy, and the questions to people
-//! - [`executor`]: running a tool, with layers around it; [`host`]: what all calls are held against
+//! - [`rules`]: the policy, and approvals by people
+//! - [`executor`]: running a tool, with layers around it; [`host`]: the tools, policy, approver and audit of an
+//!   application
 //! - `call`: one call from its arrival to its answer: `call::ledger`, then `call::dispatch`, read top to bottom
-//! - `session`: what each message of the relay means; `session::connection`: its WebSocket
-//! - [`client`]: connecting, executing, what came of it; `client::short_path`: requests that need no relay
+//! - `session`: the messages to and from the relay; `session::connection`: its WebSocket
+//! - [`client`]: connecting, executing, outcomes; `client::short_path`: requests that need no relay
 //! - [`local`]: a relay of one's own, for development and tests
 //!
-//! The relay is trusted with nothing. There is no V8 here.
+//! The core does not trust the relay, and does not contain V8.
 #![warn(missing_docs)]
 
 pub mod audit;
@@ -45,7 +46,7 @@ pub mod tool;
 pub mod tools;
 mod trace;
 
-/// What the attribute `tools` writes refers to; nothing here is for people.
+/// Items for the code that the attribute `tools` writes; they are not a part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::tools::typed_tool;

@@ -21,7 +21,7 @@ use token::Grants;
 pub use process::{BINARY_VARIABLE, find_binary};
 pub use token::TokenRequest;
 
-/// The variable of the relay that holds its secret.
+/// The environment variable of the relay that holds its secret.
 const SECRET_VARIABLE: &str = "RELAY_JWT_SECRET";
 
 /// A relay on loopback that lives as long as this value; it also ends when this process does.
@@ -50,7 +50,7 @@ pub struct LocalRelay {
     grants: Grants,
 }
 
-/// Where a relay runs.
+/// The process or container that a relay runs in.
 #[derive(Debug)]
 enum Running {
     Process(Process),
@@ -58,7 +58,7 @@ enum Running {
     Container(container::Container),
 }
 
-/// Where a relay is to run.
+/// The place where a relay is to be started.
 #[derive(Debug, Clone, Default)]
 enum Place {
     /// In a process of the program that [`find_binary`] finds.
@@ -71,7 +71,7 @@ enum Place {
     Image(String),
 }
 
-/// How a relay is started: its arguments, and the secret among its variables.
+/// The arguments and environment variables that a relay is started with, its secret among them.
 #[derive(Debug)]
 struct Launch {
     arguments: Vec<String>,
@@ -103,12 +103,13 @@ pub struct LocalRelayBuilder {
 }
 
 impl LocalRelay {
-    /// Begins a relay with options. Without any, it is that of [`LocalRelay::start`].
+    /// Creates a builder of a relay. Without options, its relay is that of [`LocalRelay::start`].
     pub fn builder() -> LocalRelayBuilder {
         LocalRelayBuilder::default()
     }
 
-    /// Begins a relay in a container of an image, such as `sandbox-relay:local`; see [`LocalRelayBuilder::in_container`].
+    /// Creates a builder of a relay in a container of an image, such as `sandbox-relay:local`; see
+    /// [`LocalRelayBuilder::in_container`].
     #[cfg(feature = "container")]
     pub fn in_container(image: impl Into<String>) -> LocalRelayBuilder {
         Self::builder().in_container(image)
@@ -132,7 +133,7 @@ impl LocalRelay {
         variables.iter().fold(builder, |builder, (name, value)| builder.env(*name, *value)).start().await
     }
 
-    /// Returns the relay's address and port.
+    /// Returns the relay's address and port, such as `127.0.0.1:8080`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -160,7 +161,7 @@ impl LocalRelay {
         }
     }
 
-    /// Whether it has not ended yet.
+    /// Returns whether the relay has not ended yet.
     pub fn is_running(&mut self) -> bool {
         match &mut self.running {
             Running::Process(process) => process.is_running(),
@@ -173,7 +174,7 @@ impl LocalRelay {
     /// builder's limits do not hold for it.
     ///
     /// # Errors
-    /// [`Error::Local`]: the arguments are wrong.
+    /// [`Error::Local`]: no token could be made, such as because the arguments are wrong.
     pub async fn token(&self, arguments: &[&str]) -> Result<String, Error> {
         match &self.running {
             Running::Process(process) => process.token(arguments).await,
@@ -204,7 +205,7 @@ impl LocalRelay {
     /// Kills the relay at once.
     ///
     /// # Errors
-    /// The system, or the container engine, refuses.
+    /// [`std::io::Error`]: the system, or the container engine, refuses.
     pub async fn kill(&mut self) -> std::io::Result<()> {
         match &mut self.running {
             Running::Process(process) => process.kill().await,
@@ -216,7 +217,7 @@ impl LocalRelay {
     /// Waits until the relay has ended by itself.
     ///
     /// # Errors
-    /// The system refuses, or the container engine says nothing any more.
+    /// [`std::io::Error`]: the system refuses, or the container engine does not say how the container ended.
     pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         match &mut self.running {
             Running::Process(process) => process.wait().await,

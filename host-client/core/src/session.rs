@@ -1,5 +1,5 @@
-//! A session with a relay, as messages: what each message of the relay means, and what the relay is sent. There is no socket
-//! here.
+//! A session with a relay, as messages: it handles those of the relay, and queues those for the relay. There is no
+//! socket here.
 
 mod announce;
 pub(crate) mod config;
@@ -25,12 +25,12 @@ use crate::rules::approval::Grants;
 use crate::text::short_name;
 use announce::Announced;
 
-/// How many messages wait to be written.
+/// The maximum number of messages that wait to be written.
 const MESSAGES: usize = 256;
-/// The most bytes that a text of the relay adds to an error of ours.
+/// The maximum length of a relay's text in an error of the host, in bytes; the rest is cut off.
 const MAX_REASON_BYTES: usize = 200;
 
-/// Why a session ends: the relay said so, or broke the protocol.
+/// The reason why a session ends: the relay ended it, or broke the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct SessionFault(String);
@@ -40,19 +40,19 @@ pub(crate) struct Session {
     pub(crate) host: Arc<Host>,
     /// Approvals that hold for the whole session.
     pub(crate) grants: Grants,
-    /// Tells the session apart in the audit. It is not a word of the relay.
+    /// The random name of the session in the audit. The relay does not choose it.
     pub(crate) key: String,
     pub(crate) ledger: Ledger,
     pub(crate) outbound: mpsc::Sender<Payload>,
-    /// Waits for the answer to a renewal; `None`: none was asked for.
+    /// The receiver's end of a renewal's answer; `None`: no renewal is on its way.
     renewal: Mutex<Option<oneshot::Sender<wire::Renewed>>>,
-    /// Whether the relay wants to know of calls that await approval.
+    /// `true`: the relay wants to know of calls that await approval.
     knows_states: bool,
     /// The sequence number of the last message of the relay. Welcome was the first.
     received: AtomicU64,
-    /// What the relay was told of the tools.
+    /// The last announcement of the tools to the relay.
     announced: watch::Sender<Announced>,
-    /// Whether the session is over.
+    /// `true`: the session is over.
     is_over: watch::Sender<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Outbox {
         Some(self.numbered(payload))
     }
 
-    /// Takes the next message if there is one already.
+    /// Returns the next message if one is queued; `None`: the queue is empty, or the client is gone.
     pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
         let payload = self.queue.try_recv().ok()?;
         Some(self.numbered(payload))
@@ -123,11 +123,11 @@ impl Session {
         (session, outbox)
     }
 
-    /// Ends all that runs in it.
+    /// Ends the session, and with this reason all executions in it.
     pub(crate) fn end(&self, reason: &str) {
         tracing::debug!(reason, "the session is over");
         self.ledger.lose(reason);
-        // Whoever waits for a renewal waits no longer.
+        // Dropping the sender ends the wait for a renewal.
         self.take_renewal();
         self.is_over.send_replace(true);
     }
@@ -138,7 +138,8 @@ impl Session {
         let _ = self.is_over.subscribe().wait_for(|is_over| *is_over).await;
     }
 
-    /// Waits for the answer to a renewal that is about to be sent; `None`: another one is on its way.
+    /// Returns the receiver for the answer to a renewal that is about to be sent; `None`: another renewal is on its
+    /// way.
     pub(crate) fn expect_renewal(&self) -> Option<oneshot::Receiver<wire::Renewed>> {
         let mut waiting = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.is_some() {
@@ -153,10 +154,10 @@ impl Session {
         self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes one message of the relay.
+    /// Handles one message of the relay.
     ///
     /// # Errors
-    /// [`SessionFault`]: the session is over.
+    /// [`SessionFault`]: the relay ended the session or broke the protocol; the session is over.
     pub(crate) fn handle(self: &Arc<Self>, message: wire::Message) -> Result<(), SessionFault> {
         if let Some(Payload::Error(error)) = &message.payload
             && error.execution_id.is_empty()
@@ -165,14 +166,14 @@ impl Session {
             return Err(SessionFault(short_reason(&error.error).to_owned()));
         }
         if message.payload.is_none() && message.sequence == 0 {
-            // What is empty altogether does not even count.
+            // A message that is empty altogether is ignored and not counted.
             return Ok(());
         }
         let expected = self.received.fetch_add(1, Ordering::Relaxed) + 1;
         if message.sequence != expected {
             return Err(SessionFault(format!("message {} came in the place of {expected}", message.sequence)));
         }
-        // A kind that a newer relay has counts, and means nothing here.
+        // A kind of message that only a newer relay knows is counted, and otherwise ignored.
         let Some(payload) = message.payload else { return Ok(()) };
         match payload {
             Payload::ToolCall(call) => self.start_call(call)?,
@@ -205,7 +206,7 @@ impl Session {
             Payload::Pong(_) => {}
             Payload::Renewed(renewed) => {
                 let unasked = || SessionFault("a renewal was answered that nobody asked for".into());
-                // Whoever asked may have stopped waiting.
+                // Fails only if the caller of `renew` has stopped waiting.
                 let _ = self.take_renewal().ok_or_else(unasked)?.send(renewed);
             }
             other => return Err(SessionFault(format!("a {} message is not expected here", other.kind().1))),
@@ -213,8 +214,11 @@ impl Session {
         Ok(())
     }
 
-    /// Reads the id of an execution; `None`: the relay was not given it, or it has ended, so that what the relay says of it
-    /// means nothing.
+    /// Parses the id of an execution; `None`: the relay was not sent it, or it has ended, so that the message is
+    /// ignored.
+    ///
+    /// # Errors
+    /// [`SessionFault`]: it is not a valid id.
     fn running(&self, id: String) -> Result<Option<ExecutionId>, SessionFault> {
         let id = ExecutionId::try_from(id).map_err(|error| SessionFault(error.to_string()))?;
         Ok(self.ledger.is_relays(&id).then_some(id))
@@ -264,7 +268,7 @@ impl Session {
     }
 }
 
-/// Returns the start of a text of the relay, as it stands in errors of ours.
+/// Returns the start of a relay's text, at most [`MAX_REASON_BYTES`], for an error of the host.
 fn short_reason(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_REASON_BYTES)]
 }

@@ -75,13 +75,14 @@ impl Tools {
         Self::default()
     }
 
-    /// Begins a tool of this full name: what is said of it comes first, then the function that runs it. See [`ToolBuilder`].
+    /// Creates the builder of a tool with this full name: its options come first, then the function that runs it. See
+    /// [`ToolBuilder`].
     pub fn tool(&self, name: impl Into<String>) -> ToolBuilder<'_> {
         ToolBuilder::new(self, name.into())
     }
 
-    /// Registers an async function over typed arguments, and says what calling it does: [`Tools::tool`] in one line. The schemas
-    /// come from the types.
+    /// Registers an async function over typed arguments, with the effect of calling it: [`Tools::tool`] in one line.
+    /// The schemas come from the types.
     ///
     /// # Errors
     /// [`Error::Tool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.
@@ -107,7 +108,7 @@ impl Tools {
         self.add_tool(FunctionTool { spec, function, is_typed: false })
     }
 
-    /// Registers anything that is a [`Tool`].
+    /// Registers a value that implements [`Tool`].
     ///
     /// # Errors
     /// [`Error::Tool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.
@@ -128,7 +129,7 @@ impl Tools {
         Ok(self)
     }
 
-    /// Takes a server's name for tools that come and go together. `origin` says in errors where they come from.
+    /// Reserves a server's name for tools that are added and removed together. Errors name `origin` as their source.
     ///
     /// # Errors
     /// [`Error::Tool`]: the name is not usable, or is taken; both origins are named.
@@ -209,7 +210,7 @@ impl Tools {
         self.registry.unknown(name)
     }
 
-    /// Follows the number of changes: the receiver is told whenever there are other tools than before.
+    /// Returns a receiver of the number of changes: it is notified whenever the tools have changed.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.registry.changes()
     }
@@ -248,7 +249,7 @@ impl Tools {
     }
 }
 
-/// A server's name, held for tools that come and go together. They go when this is dropped.
+/// A server's name, reserved for tools that are added and removed together. Dropping this removes them.
 #[derive(Debug)]
 pub struct Mount {
     registry: Registry,
@@ -261,8 +262,8 @@ impl Mount {
         &self.server
     }
 
-    /// Puts these tools in the place of those that the server had. Returns an [`Error::Tool`] for each that could not be
-    /// registered; the others are.
+    /// Replaces the server's tools by these. Returns an [`Error::Tool`] for each that could not be registered; the
+    /// others are registered.
     pub fn replace(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Vec<Error> {
         self.registry.replace(&self.server, tools).into_iter().map(Into::into).collect()
     }

@@ -1,8 +1,8 @@
 //! The W3C trace that an execution and its calls belong to.
 //!
-//! With the feature `opentelemetry`, and a layer of `tracing-opentelemetry` in the application, it is the trace of our spans: what
-//! the relay and the tools are sent names a span that is exported. Without either, it is the trace that the request names, or a
-//! new one.
+//! With the feature `opentelemetry`, and a layer of `tracing-opentelemetry` in the application, it is the trace of our
+//! spans: the context that the relay and the tools are sent names a span that is exported. Without either, it is the
+//! trace that the request names, or a new one.
 
 use relay_proto::TraceContext;
 use tracing::Span;
@@ -15,7 +15,7 @@ pub(crate) fn begin(span: &Span, parent: Option<TraceContext>) -> TraceContext {
     exported::begin(span, parent).or(parent).unwrap_or_else(new_trace)
 }
 
-/// Returns the context of a call's own span, for what its tool asks of others.
+/// Returns the context of a call's own span, for the requests that its tool sends to others.
 pub(crate) fn of_call(span: &Span, execution: TraceContext, call: u64) -> TraceContext {
     exported::of(span).unwrap_or_else(|| execution.child(call))
 }

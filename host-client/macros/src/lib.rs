@@ -1,6 +1,6 @@
 //! The attribute [`macro@tools`], which makes tools of the methods of an `impl`. Applications use it as `host_client::tools`.
 //!
-//! The map: `options` reads what stands in the attributes, `method` what a method says as a tool, `set` writes the code.
+//! The map: `options` parses the attributes, `method` reads a method as a tool, `set` writes the code.
 
 mod method;
 mod options;

@@ -1,4 +1,4 @@
-//! What a method says as a tool: its name, its description, where its arguments go.
+//! A method as a tool: its name, its description, and its parameters.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
@@ -17,12 +17,12 @@ pub(crate) struct ToolMethod {
     pub(crate) name: String,
     options: ToolOptions,
     description: String,
-    /// The conditions under which the method is compiled.
+    /// The attributes `cfg` of the method.
     conditions: Vec<Attribute>,
     ident: Ident,
     is_async: bool,
     has_receiver: bool,
-    /// Whether it returns a `Result`.
+    /// `true`: it returns a `Result`.
     can_fail: bool,
     parameters: Vec<Parameter>,
 }
@@ -35,7 +35,7 @@ struct Parameter {
     role: Role,
 }
 
-/// What a parameter is given.
+/// The value that a parameter is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// The context of the call.
@@ -124,7 +124,8 @@ impl ToolMethod {
         })
     }
 
-    /// The type of the arguments, the pattern that takes them apart, and the definition of the type where it is one of ours.
+    /// Returns the type of the arguments, the pattern that takes them apart, and the definition of the type; empty: the
+    /// method has its own type, or no arguments.
     fn arguments(&self, library: &syn::Path) -> (TokenStream, TokenStream, TokenStream) {
         if let Some(Parameter { ident, ty, .. }) = self.parameters.iter().find(|it| it.role == Role::Whole) {
             return (quote!(#ty), quote!(#ident), TokenStream::new());
@@ -149,7 +150,7 @@ impl ToolMethod {
         (quote!(__Arguments), quote!(__Arguments { #(#idents),* }), definition)
     }
 
-    /// The call of the method, as a `Result` with a `ToolError`.
+    /// Writes the call of the method, as a `Result` with a `ToolError`.
     fn call(&self, library: &syn::Path, self_type: &Type) -> TokenStream {
         let (method, span) = (&self.ident, self.span());
         let passed = self.parameters.iter().map(|parameter| &parameter.ident);
@@ -170,7 +171,7 @@ impl ToolMethod {
 }
 
 impl Parameter {
-    /// Takes its documentation off a parameter.
+    /// Reads a parameter, and takes its documentation off it.
     fn take(parameter: &mut PatType, number: usize) -> Result<Self> {
         let is_doc = |attribute: &Attribute| attribute.path().is_ident("doc");
         let docs = parameter.attrs.iter().filter(|attribute| is_doc(attribute)).cloned().collect();
@@ -222,7 +223,7 @@ fn check_roles(parameters: &[Parameter]) -> Result<()> {
     }
 }
 
-/// Whether a type is a path that ends with this name.
+/// Returns whether a type is a path that ends with this name.
 fn is_named(ty: &Type, name: &str) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == name),
@@ -237,7 +238,7 @@ fn is_result(output: &ReturnType) -> bool {
     }
 }
 
-/// The text of documentation comments, as it was written.
+/// Returns the text of documentation comments, as it was written.
 fn documentation(attributes: &[Attribute]) -> String {
     let line = |attribute: &Attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {

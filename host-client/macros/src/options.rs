@@ -1,4 +1,4 @@
-//! What stands in the attributes `#[tools(…)]` and `#[tool(…)]`.
+//! The options of the attributes `#[tools(…)]` and `#[tool(…)]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -131,7 +131,7 @@ impl ToolOptions {
     }
 }
 
-/// Takes the value of an option.
+/// Parses the value of an option; fails if the option was given before.
 fn set<T: syn::parse::Parse>(slot: &mut Option<T>, meta: &ParseNestedMeta<'_>) -> Result<()> {
     if slot.is_some() {
         return Err(meta.error("this option stands here twice"));

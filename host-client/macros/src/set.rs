@@ -1,4 +1,4 @@
-//! The whole `impl`: what is left of it, and the set of tools that it becomes.
+//! Expands a whole `impl`: removes our attributes, and writes an `impl` of `ToolSet` beside it.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens as _, quote};

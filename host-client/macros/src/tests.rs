@@ -2,7 +2,7 @@ use quote::quote;
 
 use crate::set::expand;
 
-/// The texts of the errors that the attribute gives for an `impl`.
+/// Returns the texts of the errors that the attribute gives for an `impl`.
 fn errors(attribute: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -> Vec<String> {
     let expanded = expand(attribute, item);
     let file: syn::File = syn::parse2(expanded).expect("what is written can be read");
@@ -15,7 +15,7 @@ fn errors(attribute: proc_macro2::TokenStream, item: proc_macro2::TokenStream) -
     texts.collect()
 }
 
-/// The one error of the attribute `server = "a"` over an `impl` with this method.
+/// Returns the one error of the attribute `server = "a"` over an `impl` with this method.
 fn refused(method: proc_macro2::TokenStream) -> String {
     let errors = errors(quote!(server = "a"), quote!(impl A { #method }));
     assert_eq!(errors.len(), 1, "{errors:?}");

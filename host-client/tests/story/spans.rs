@@ -1,4 +1,4 @@
-//! What is traced, kept to be compared.
+//! Keeps the spans that are traced, to be compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -165,7 +165,7 @@ fn tools(runs: &Arc<AtomicUsize>) -> Tools {
     tools
 }
 
-/// How an execution ends beside what the relay does.
+/// Starts an execution and returns the task that awaits its outcome, so that the relay can go on meanwhile.
 async fn outcome(client: Client, request: ExecuteRequest) -> tokio::task::JoinHandle<Result<(), Error>> {
     let execution = client.execute(request).await.unwrap();
     // The client lives as long as the execution.

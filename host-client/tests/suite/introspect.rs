@@ -1,4 +1,4 @@
-//! What code learns of its tools by calls of the server `mcp`, by the door that a relay's calls come in by.
+//! Tests of the server `mcp`, by which code learns of its tools; the calls come in as those of a relay do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -285,7 +285,7 @@ async fn operations_that_cannot_be_represented_are_left_out_one_by_one() {
     assert!(mount.left_out.iter().all(|left_out| left_out.reason.to_string().len() < 400));
 }
 
-/// What a hostile document can cost is bounded, whatever is in it.
+/// Checks that the cost of a hostile document is bounded, whatever is in it.
 #[tokio::test]
 async fn documents_that_multiply_cost_little() {
     let began = Instant::now();

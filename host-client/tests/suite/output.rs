@@ -1,4 +1,4 @@
-//! What a model reads of results: each step by itself, the texts that others rely on, and results made to break it.
+//! Tests of results as a model reads them: each step by itself, the texts that others rely on, and hostile results.
 
 mod attachments;
 mod cut;

@@ -99,7 +99,7 @@ impl Scene {
         within(self.programmatic(model).run(ProgrammaticRequest::new(prompt))).await
     }
 
-    /// How often the counter was counted up.
+    /// Returns the number of times that the counter was counted up.
     pub(crate) fn count(&self) -> u64 {
         *self.count.lock().unwrap()
     }

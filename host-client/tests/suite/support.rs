@@ -1,4 +1,5 @@
-//! What tests of tools share: a relay that calls them as code would, and HTTP servers that know what they were asked.
+//! Helpers for tests of tools: a relay that calls them as code would, and HTTP servers that keep the requests that they
+//! got.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::net::SocketAddr;
@@ -184,7 +185,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it was asked since this was called last.
+    /// Returns the requests since the last call of this method.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! What holds for all calls of one execution.
+//! The state that all calls of one execution share.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,27 +13,27 @@ use crate::event::Event;
 use crate::rules::approval::{ApprovalState, Approver};
 use crate::rules::policy::{Phase, Spending};
 
-/// What holds for all calls of one execution, for as long as any of them runs.
+/// The state that all calls of one execution share, for as long as any of them runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
-    /// The tools that it may call and be told of.
+    /// The patterns of the tools that the execution may call and be told of.
     pub(crate) tools: ToolPatterns,
     pub(crate) introspection: IntrospectionState,
-    /// The code as it was sent.
+    /// The code of the request; for a call that the application makes itself, that call as JSON.
     pub(crate) code: Arc<str>,
     pub(crate) phase: Option<Phase>,
     pub(crate) trace: TraceContext,
     pub(crate) span: tracing::Span,
-    /// The audit that has to have a record of every call; `None`: there is no audit.
+    /// The audit that has to record every call; `None`: there is no audit.
     pub(crate) audit: Option<Audit>,
-    /// The records of this execution, once its start is recorded.
+    /// The audit records of this execution; empty until its start is recorded.
     pub(crate) trail: OnceLock<Trail>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) spending: Spending,
     pub(crate) approvals: ApprovalState,
-    /// Who is asked for approvals; `None`: calls that need one are denied.
+    /// The approver that is asked about calls; `None`: calls that need an approval are denied.
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    /// How long one approval may take.
+    /// The time limit of one approval.
     pub(crate) approval_timeout: Duration,
 }
 
@@ -65,15 +65,16 @@ impl ExecutionContext {
         }
     }
 
-    /// Lets watchers know. Nobody has to watch, and a slow watcher does not hold us up.
+    /// Sends an event to the watchers of the execution. Nobody has to watch, and a slow watcher does not hold the call
+    /// up.
     pub(crate) fn tell(&self, event: Event) {
         let _ = self.events.send(event);
     }
 
-    /// Records in the audit, where there is one, that the code is about to run.
+    /// Records in the audit that the code is about to run; does nothing if there is no audit.
     ///
     /// # Errors
-    /// [`AuditError`]: it could not be recorded; nothing may run.
+    /// [`AuditError`]: the start could not be recorded; the code must not run.
     pub(crate) fn record_start(&self, subject: &str, session: &str, limits: &LimitOverrides) -> Result<(), AuditError> {
         let Some(audit) = &self.audit else { return Ok(()) };
         let code = &*self.code;
@@ -87,14 +88,14 @@ impl ExecutionContext {
     }
 }
 
-/// What an execution may ask about its tools, and what it was told.
+/// The state of one execution's questions about its tools.
 #[derive(Debug, Default)]
 pub(crate) struct IntrospectionState {
-    /// Whether the execution has the binding `introspection`.
+    /// `true`: the execution has the binding `introspection`.
     pub(crate) is_allowed: bool,
-    /// Answers take memory and time: one at a time.
+    /// Held while a question is answered: answers take memory and time, so there is one at a time.
     pub(crate) turn: Mutex<()>,
-    /// The interfaces of all tools, as they were when they were first asked for.
+    /// The answer of `mcp.interfaces`, kept from when it was first asked for.
     pub(crate) interfaces: OnceLock<Bytes>,
 }
 

@@ -21,12 +21,14 @@ use crate::text::short_name;
 use crate::trace;
 
 impl Host {
-    /// Calls one tool through everything that a call of code passes, without code and without a relay. Returns UTF-8 JSON.
+    /// Calls one tool without code and without a relay, through the same checks, policy, approvals and audit as a call
+    /// of code. Returns UTF-8 JSON.
     ///
     /// # Errors
     /// - [`Error::Execution`]: there is no such tool, the arguments do not fit its schema, the call was denied, or the tool
     ///   failed; [`Error::code`] says which.
     /// - [`Error::Audit`]: the call could not be recorded, and was not made.
+    /// - [`Error::Policy`]: a pattern of the policy can fit no tool.
     pub async fn call(&self, tool: &str, arguments: &Value) -> Result<Bytes, Error> {
         self.policy.check()?;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);

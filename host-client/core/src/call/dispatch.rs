@@ -1,5 +1,5 @@
-//! What a tool call passes, from the relay's frame to the answer. Each step takes the proof of the one before, so that none
-//! can be left out.
+//! The steps of a tool call, from the relay's frame to the answer. Each step takes the proof of the one before, so that
+//! none can be left out.
 
 mod approve;
 mod question;
@@ -35,21 +35,21 @@ use crate::tools::Tools;
 use crate::trace;
 use result::{check_result, sendable};
 
-/// The longest text of a failure that is sent, in bytes.
+/// The maximum length of a failure's message, in bytes; longer ones are cut.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
-/// A failure, as the code reads it.
+/// The error code and the message of a failed call, as the code reads them.
 struct Failure(ErrorCode, String);
 
 /// A call that the policy allows, or that a person is to be asked about.
 struct RuledCall {
     registered: Arc<Registered>,
-    /// The line of the policy.
+    /// The line of the policy that decided.
     rule: Arc<str>,
     is_asked: bool,
 }
 
-/// A call whose decision is in the audit, where there is one.
+/// A call whose decision is recorded in the audit, if there is an audit.
 struct RecordedCall {
     ruled: RuledCall,
 }
@@ -76,7 +76,7 @@ struct ApprovedCall {
     arguments: ValidArguments,
 }
 
-/// A tool's result, as it came.
+/// A tool's result before any check.
 struct RawResult {
     registered: Arc<Registered>,
     json: Bytes,
@@ -85,13 +85,13 @@ struct RawResult {
 /// A result that fits its limits.
 struct SizedResult(RawResult);
 
-/// A result that fits its tool's schema, too.
+/// A result that fits its limits and its tool's schema.
 struct CheckedResult(Bytes);
 
-/// One call on its way.
+/// One call on its way through the steps.
 struct Dispatch<'a> {
     host: &'a Host,
-    /// What was approved for the whole session.
+    /// The approvals that hold for the whole session.
     of_session: &'a Grants,
     call: &'a CallRecord,
     message: &'a wire::ToolCall,
@@ -99,18 +99,18 @@ struct Dispatch<'a> {
     caller: Caller<'a>,
 }
 
-/// Who made a call, and what it has to be told.
+/// The origin of a call, which decides who is told its state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Caller<'a> {
     /// Code at a relay, which is told the call's state so that its clocks stop while a person thinks.
     Relay(&'a mpsc::Sender<Payload>),
-    /// Code at a relay that knows nothing of states: its clocks run.
+    /// Code at a relay that does not know call states: its clocks go on while a person thinks.
     RelayWithoutCallState,
     /// This host.
     Host,
 }
 
-/// Takes a call through all its steps, and gives the answer.
+/// Takes a call through all its steps and returns the answer. If the host panics in between, the answer is `INTERNAL`.
 pub(crate) async fn dispatch(
     host: &Host,
     of_session: &Grants,
@@ -122,7 +122,7 @@ pub(crate) async fn dispatch(
     let (id, arguments_bytes) = (call.id, message.arguments.len());
     call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
     let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), caller };
-    // Whatever panics in between, there is an answer.
+    // A panic in any step still gives an answer.
     let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span().clone())).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_panic| {
         tracing::error!(tool = call.tool, "the host failed inside: it panicked");
@@ -145,13 +145,13 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// Why a call gave no result.
+/// The failure of a call, with the denial if it was denied.
 struct Failed {
     failure: Failure,
     denied: Option<Denied>,
 }
 
-/// A call that was not allowed, and the line of the policy, or what stands for it.
+/// The denial of a call: its tool, the tool's effect, and the line of the policy that decided or `budget` in its place.
 struct Denied {
     tool: ToolName,
     effect: Option<Effect>,
@@ -171,7 +171,7 @@ impl From<Failure> for Failed {
 }
 
 impl Dispatch<'_> {
-    /// The steps between the ledger and the reply.
+    /// Runs the steps between the ledger and the reply.
     async fn run(&self) -> Result<(ToolName, CheckedResult), Failed> {
         let parsed = parse_arguments(self.message);
         if introspect::is_question(&self.message.tool) {
@@ -183,7 +183,8 @@ impl Dispatch<'_> {
         let checked = check_arguments(recorded, parsed)?;
         let left = self.left();
         let approved = self.approve(checked).await?;
-        // While a person thought, a relay that does not know of it did not stop its clock.
+        // A relay that does not know call states did not stop its clock while a person thought: measure the time left
+        // again.
         let left = if matches!(self.caller, Caller::RelayWithoutCallState) { self.left() } else { left };
         let name = approved.registered.name.clone();
         let result = self.execute(approved, left).await?;
@@ -193,12 +194,15 @@ impl Dispatch<'_> {
         Ok((name, result))
     }
 
-    /// Until the relay gives the call up.
+    /// Returns the time until the relay gives the call up.
     fn left(&self) -> Duration {
         Duration::from_millis(self.message.remaining_ms.max(1)).saturating_sub(self.arrived.elapsed())
     }
 
-    /// The policy, and what it lets an execution use.
+    /// Applies the policy and counts the call against the execution's budget.
+    ///
+    /// # Errors
+    /// `TOOL_DENIED`: the policy denies it. `TOOL_CALL_LIMIT`, `TOOL_RESULT_LIMIT`: the budget is used up.
     fn rule(&self, registered: Arc<Registered>) -> Result<RuledCall, Failed> {
         let context = &self.call.context;
         let name = &registered.name;
@@ -218,7 +222,10 @@ impl Dispatch<'_> {
         Ok(RuledCall { rule: ruling.rule, is_asked, registered })
     }
 
-    /// The decision goes into the audit before anything follows from it.
+    /// Records the decision in the audit before anything follows from it.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it could not be recorded. Else the failure in `ruled`.
     fn record(
         &self,
         ruled: Result<RuledCall, Failed>,
@@ -244,13 +251,14 @@ impl Dispatch<'_> {
         ruled.map(|ruled| RecordedCall { ruled })
     }
 
-    /// What cannot be recorded is not done. What the reason is, is not for the code to know.
+    /// Makes the failure of a call that is not run because it could not be recorded. The reason goes to the log: the
+    /// code must not learn it.
     fn unrecorded(&self, error: &Unrecorded) -> Failure {
         tracing::error!(%error, tool = self.call.tool, "a call was not run because it could not be recorded");
         Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", self.call.tool))
     }
 
-    /// The approver's name. What it does is its own; it must not take the call with it.
+    /// Returns the approver's name; `unknown` if its code panics, which must not end the call.
     fn name_of(&self, approver: &Arc<dyn Approver>) -> String {
         std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
     }
@@ -273,7 +281,7 @@ impl Dispatch<'_> {
         let most = registered.spec.manifest.timeout.min(left);
         let deadline = Instant::now() + most;
         let life = CallLife::new(context.events.clone());
-        // However this ends, whoever works for the call elsewhere is told.
+        // Dropped however this function ends: work for the call on other threads is told that the call is over.
         let _guard = life.guard();
         let context_of_call = CallContext {
             execution: context.id.clone(),
@@ -313,7 +321,10 @@ fn find(tools: &Tools, name: &str) -> Result<Arc<Registered>, Failure> {
     })
 }
 
-/// The arguments as a value, before anybody looks at what they say.
+/// Parses the arguments as JSON, before anything else looks at them; no bytes are `null`.
+///
+/// # Errors
+/// `ARGUMENTS_LIMIT`: they are too long. `INVALID_ARGUMENTS`: they are not JSON.
 fn parse_arguments(call: &wire::ToolCall) -> Result<Value, Failure> {
     let (name, json) = (short_name(&call.tool), &call.arguments[..]);
     let most = LimitName::ArgumentsBytes.maximum();
@@ -336,7 +347,8 @@ fn unfit(name: &str, reason: &str) -> Failure {
     Failure(ErrorCode::InvalidArguments, format!("{name} was called with arguments that do not fit: {reason}"))
 }
 
-/// The answer to a call that the ledger did not let in; nothing when the first one's answer is still to come.
+/// Returns the answer to a call that the ledger refused; `None`: the same call still runs, so that its answer will
+/// come, or the relay broke the protocol.
 pub(crate) fn refusal(call: wire::ToolCall, refused: Refused) -> Option<wire::ToolResult> {
     match refused {
         Refused::Running => None,
@@ -346,7 +358,7 @@ pub(crate) fn refusal(call: wire::ToolCall, refused: Refused) -> Option<wire::To
     }
 }
 
-/// The id of a call, if it is one of the relay's.
+/// Parses the id of a call; `None`: it is not a valid call id.
 pub(crate) fn call_id(call: &wire::ToolCall) -> Option<CallId> {
     CallId::try_from(call.id.as_str()).ok()
 }

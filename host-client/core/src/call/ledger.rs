@@ -1,5 +1,5 @@
-//! Which executions and calls there are. A relay can call only within what was asked of it: a known execution, a fresh
-//! id, its budget. The same id never runs twice; its first answer is given again.
+//! The register of all executions and calls. A relay can call only within what was asked of it: a known execution, a
+//! fresh id, its budget. The same id never runs twice; its first answer is given again.
 
 mod entry;
 #[cfg(test)]
@@ -19,9 +19,9 @@ use crate::event::{self, Event};
 use crate::outcome::OutputItem;
 use entry::{CallState, Entry, fingerprint};
 
-/// How many bytes of given answers are kept in case they are asked for again.
+/// The maximum size of the answers that are kept of one execution in case they are asked for again, in bytes.
 const KEPT_ANSWER_BYTES: usize = 4 << 20;
-/// The most output of one execution that is kept, whatever the relay sends.
+/// The maximum size of the output that is kept of one execution, in bytes, whatever the relay sends.
 const KEPT_OUTPUT_BYTES: usize = 8 << 20;
 
 /// All executions of one client.
@@ -34,13 +34,13 @@ struct State {
     next: u64,
     /// The highest id of a call of the relay in any execution: the relay counts them up.
     last_call: u64,
-    /// How many calls the host made itself.
+    /// The number of calls that the host made itself.
     #[cfg(feature = "short-path")]
     host_calls: u64,
     lost: Option<String>,
 }
 
-/// What an execution may call.
+/// The limits of one execution that the host enforces itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     pub(crate) tools: ToolPatterns,
@@ -51,14 +51,14 @@ pub(crate) struct Budget {
     pub(crate) result_bytes: u64,
 }
 
-/// How an execution ended, with what it had printed.
+/// The outcome of an execution, with the output that it printed.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) result: Result<wire::Result, ExecutionError>,
     pub(crate) output: Vec<OutputItem>,
 }
 
-/// What a new execution is followed by.
+/// A new execution: its context, its events, and the outcome that is to come.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) context: Arc<ExecutionContext>,
@@ -66,15 +66,15 @@ pub(crate) struct Opened {
     pub(crate) outcome: oneshot::Receiver<Ended>,
 }
 
-/// Why a call does not run.
+/// The reason why a call is not admitted.
 pub(crate) enum Refused {
-    /// Seen before: this is its answer.
+    /// The same call was answered before: this is its answer.
     Answered(wire::ToolResult),
-    /// Seen before, and still running: its answer will come.
+    /// The same call still runs: its answer will come.
     Running,
-    /// Not allowed, for a reason that the code may read.
+    /// The call is not allowed, for a reason that the code may read.
     Failed(ErrorCode, String),
-    /// The relay broke its word: the session is over.
+    /// The relay broke the protocol: the session is over.
     Violation(String),
 }
 
@@ -84,10 +84,10 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens an execution, with the context that is made of its id.
+    /// Opens an execution; `context` makes its context from its id.
     ///
     /// # Errors
-    /// The session is over; the text says why.
+    /// A text that says why the session is over.
     pub(crate) fn open(
         &self,
         budget: Budget,
@@ -95,7 +95,7 @@ impl Ledger {
     ) -> Result<Opened, String> {
         let id = self.next_id()?;
         let (events, receiver) = broadcast::channel(event::EVENTS_KEPT);
-        // Not under the lock: the context begins a span, and the code of whoever listens to spans runs then.
+        // Not under the lock: the context begins a span, which runs the code of every subscriber to spans.
         let context = Arc::new(context(id.clone(), events));
         let (sender, outcome) = oneshot::channel();
         let entry = Entry::new(budget, Arc::clone(&context), sender);
@@ -107,7 +107,10 @@ impl Ledger {
         Ok(Opened { context, events: receiver, outcome })
     }
 
-    /// Gives out the id of the next execution.
+    /// Returns the id of the next execution.
+    ///
+    /// # Errors
+    /// A text that says why the session is over.
     fn next_id(&self) -> Result<ExecutionId, String> {
         let mut state = self.lock();
         if let Some(reason) = &state.lost {
@@ -117,14 +120,18 @@ impl Ledger {
         Ok(ExecutionId::from(state.next))
     }
 
-    /// Lets calls of an execution in from now on: its code is about to be sent, and all that has to be before that is done.
+    /// Admits calls of an execution from now on. This is called when everything is done that comes before sending its
+    /// code.
     pub(crate) fn start(&self, execution: &ExecutionId) {
         if let Some(entry) = self.lock().executions.get_mut(execution) {
             entry.is_started = true;
         }
     }
 
-    /// Enters a call.
+    /// Admits a call of the relay.
+    ///
+    /// # Errors
+    /// [`Refused`]: it does not run; the variant says what is answered.
     pub(crate) fn enter(
         &self,
         id: CallId,
@@ -165,7 +172,12 @@ impl Ledger {
         entry.admit(id, fingerprint, call).map_err(|(code, message)| Refused::Failed(code, message))
     }
 
-    /// Enters a call that the host makes itself for an execution, within its budget as any other. The relay never sees it.
+    /// Admits a call that the host makes itself for an execution, within the execution's budget. The relay never sees
+    /// it.
+    ///
+    /// # Errors
+    /// `CANCELLED`: the execution has ended. `ARGUMENTS_LIMIT`, `UNKNOWN_TOOL`, `TOOL_CALL_LIMIT`: it is not within the
+    /// budget.
     #[cfg(feature = "short-path")]
     pub(crate) fn enter_own(
         &self,
@@ -180,12 +192,13 @@ impl Ledger {
         entry.admit(id, fingerprint(call), call)
     }
 
-    /// Whether an execution was given to the relay and has not ended: what the relay says of any other means nothing.
+    /// Returns whether an execution was sent to the relay and has not ended. Messages of the relay about any other are
+    /// ignored.
     pub(crate) fn is_relays(&self, execution: &ExecutionId) -> bool {
         self.lock().executions.get(execution).is_some_and(|entry| entry.is_started)
     }
 
-    /// Notes how a running call can be stopped.
+    /// Stores the handle that aborts a running call; aborts it at once if the call has ended.
     pub(crate) fn set_abort(&self, id: CallId, execution: &ExecutionId, abort: AbortHandle) {
         let mut state = self.lock();
         match state.executions.get_mut(execution).and_then(|entry| entry.in_flight.get_mut(&id)) {
@@ -195,8 +208,8 @@ impl Ledger {
         }
     }
 
-    /// Notes a call's answer, which holds the call's place until it is [`Self::sent`]. Gives `false` when nobody waits for
-    /// it any more.
+    /// Stores a call's answer; the call keeps its place until it is [`Self::sent`]. Returns `false` if nobody waits for
+    /// the answer any more.
     #[must_use]
     pub(crate) fn answer(&self, permit: &CallPermit, answer: &wire::ToolResult) -> bool {
         let mut state = self.lock();
@@ -221,15 +234,15 @@ impl Ledger {
         true
     }
 
-    /// Gives the place of an answered call back, right before its answer goes into the queue: a relay that has the answer may
-    /// call again at once.
+    /// Frees the place of an answered call, right before its answer goes into the queue: a relay that has the answer
+    /// may call again at once.
     pub(crate) fn sent(&self, id: CallId, execution: &ExecutionId) {
         if let Some(entry) = self.lock().executions.get_mut(execution) {
             entry.in_flight.remove(&id);
         }
     }
 
-    /// Stops a call that the relay gave up. Its answer is not wanted any more.
+    /// Stops a call that the relay cancelled. Its answer is not sent any more.
     pub(crate) fn cancel_call(&self, id: CallId, execution: &ExecutionId) {
         let (record, abort) = {
             let mut state = self.lock();
@@ -250,7 +263,7 @@ impl Ledger {
         }
     }
 
-    /// Takes output. What is more than any limit allows is dropped.
+    /// Keeps output of an execution and tells its watchers; drops output beyond 8 MiB.
     pub(crate) fn output(&self, execution: &ExecutionId, items: Vec<wire::OutputItem>) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
@@ -265,7 +278,7 @@ impl Ledger {
         }
     }
 
-    /// Ends an execution: whoever waits for it gets the outcome, and its calls are stopped.
+    /// Ends an execution: stops its calls and sends the outcome to whoever waits for it.
     pub(crate) fn end(&self, execution: &ExecutionId, result: Result<wire::Result, ExecutionError>) {
         let entry = self.lock().executions.remove(execution);
         if let Some(entry) = entry {
@@ -273,7 +286,7 @@ impl Ledger {
         }
     }
 
-    /// Ends everything: the session is over.
+    /// Ends all executions with `SESSION_LOST`: the session is over.
     pub(crate) fn lose(&self, reason: &str) {
         let entries: Vec<_> = {
             let mut state = self.lock();
@@ -285,12 +298,12 @@ impl Ledger {
         }
     }
 
-    /// Whether the session is over.
+    /// Returns whether the session is over.
     pub(crate) fn is_lost(&self) -> bool {
         self.lock().lost.is_some()
     }
 
-    /// Whether an execution runs.
+    /// Returns whether an execution was opened and has not ended.
     pub(crate) fn is_open(&self, execution: &ExecutionId) -> bool {
         self.lock().executions.contains_key(execution)
     }

@@ -1,4 +1,5 @@
-//! One call from its arrival to its end: whatever ends it, it ends once, for the audit, the events and the spans alike.
+//! The record of one call from its arrival to its end. Whatever ends it, it ends once for the audit, the events and the
+//! spans.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -10,7 +11,7 @@ use crate::audit::{Arguments, AuditError, CallTrail, Decision, Verdict};
 use crate::event::Event;
 use crate::tool::Effect;
 
-/// A call that was let in.
+/// The record of a call that was admitted.
 pub(crate) struct CallRecord {
     pub(crate) id: CallId,
     pub(crate) context: Arc<ExecutionContext>,
@@ -23,14 +24,14 @@ pub(crate) struct CallRecord {
 
 #[derive(Default)]
 struct State {
-    /// What is in the audit of it, where there is one.
+    /// The audit record of the decision; `None`: it is not recorded yet, or there is no audit.
     trail: Option<CallTrail>,
     is_recorded: bool,
     is_running: bool,
     is_closed: bool,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 pub(crate) enum End<'a> {
     Finished { tool: &'a ToolName, result_bytes: usize },
     Failed { code: Code, message: &'a str },
@@ -38,7 +39,7 @@ pub(crate) enum End<'a> {
 }
 
 impl CallRecord {
-    /// Creates the record of a call that was let in. It is cheap: it may be made under a lock.
+    /// Creates the record of a call that was admitted. It is cheap enough to be called under a lock.
     pub(crate) fn new(id: CallId, context: Arc<ExecutionContext>, tool: &str) -> Self {
         Self {
             id,
@@ -50,8 +51,8 @@ impl CallRecord {
         }
     }
 
-    /// Returns the call's span, with the names of OpenTelemetry's conventions for generative AI. It begins when it is first
-    /// asked for.
+    /// Returns the call's span, with the names of OpenTelemetry's conventions for generative AI. It begins with the
+    /// first call of this method.
     pub(crate) fn span(&self) -> &tracing::Span {
         self.span.get_or_init(|| {
             let tool = self.tool.as_str();
@@ -72,10 +73,10 @@ impl CallRecord {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records what the policy says, where there is an audit: one that is asked for and not there is an error.
+    /// Records the policy's decision in the audit; without an audit, only notes that there is a decision.
     ///
     /// # Errors
-    /// It could not be recorded: the tool must not run.
+    /// [`Unrecorded`]: it could not be recorded, or the call was stopped; the tool must not run.
     pub(crate) fn decide(
         &self,
         effect: Option<Effect>,
@@ -96,10 +97,10 @@ impl CallRecord {
         Ok(())
     }
 
-    /// Records what a person said, and when it could not be recorded, what they said does not hold.
+    /// Records a person's verdict in the audit; does nothing if there is no audit.
     ///
     /// # Errors
-    /// It could not be recorded.
+    /// [`Unrecorded`]: it could not be recorded, or the call was stopped; the verdict does not hold.
     pub(crate) fn approve(
         &self,
         verdict: Verdict,
@@ -116,7 +117,8 @@ impl CallRecord {
         }
     }
 
-    /// Notes that the tool runs from now on. Gives `false` where the call was stopped, or its decision not recorded.
+    /// Notes that the tool runs from now on. Returns `false` if the call was stopped or its decision is not recorded:
+    /// the tool must not run.
     #[must_use]
     pub(crate) fn run(&self, tool: &ToolName) -> bool {
         let mut state = self.state();
@@ -128,7 +130,7 @@ impl CallRecord {
         true
     }
 
-    /// Ends it; only the first end counts.
+    /// Ends the call for the audit, the events and the span; only the first end counts.
     pub(crate) fn close(&self, end: &End<'_>) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_closed, true) {
@@ -158,7 +160,8 @@ impl CallRecord {
         self.context.tell(event);
     }
 
-    /// Ends it because nobody waits for its answer any more. What has begun may have been done.
+    /// Ends the call because nobody waits for its answer any more: with `OUTCOME_UNKNOWN` if its tool runs, else with
+    /// `CANCELLED`.
     pub(crate) fn stop(&self) {
         let is_running = self.state().is_running;
         let (code, message) = if is_running {
@@ -176,7 +179,7 @@ impl Drop for CallRecord {
     }
 }
 
-/// Why something is not done: there is no record of it.
+/// The reason why a step of a call has no record and must not be taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unrecorded {
     #[error(transparent)]

@@ -28,12 +28,12 @@ pub struct Execution {
     events: Option<broadcast::Receiver<Event>>,
     outcome: oneshot::Receiver<Ended>,
     deadline: Pin<Box<Sleep>>,
-    /// When it is given up, waiting for approvals not counted.
+    /// The time at which it is given up, without the time spent waiting for approvals.
     given_up_at: tokio::time::Instant,
 }
 
 impl Execution {
-    /// From here on, dropping it cancels.
+    /// Creates the future of an opened execution. From here on, dropping it cancels the execution.
     pub(super) fn new(session: Arc<Session>, opened: Opened, within: Duration) -> Self {
         Self {
             session,
@@ -49,17 +49,17 @@ impl Execution {
         &self.context
     }
 
-    /// The id, which is in every event and log of this execution.
+    /// Returns the id, which names this execution in the relay's and the host's logs.
     pub fn id(&self) -> &ExecutionId {
         &self.context.id
     }
 
-    /// What happens in it, from the start. It can be taken once.
+    /// Returns the events from the start; `None`: they were taken before.
     pub fn events(&mut self) -> Option<EventStream> {
         self.events.take().map(EventStream::new)
     }
 
-    /// Returns the execution and its events from the start; from now on, where they were taken before.
+    /// Returns the execution and its events from the start; if those were taken before, its events from now on.
     ///
     /// ```no_run
     /// # async fn example(client: host_client_core::Client) -> Result<(), host_client_core::Error> {
@@ -77,13 +77,13 @@ impl Execution {
         (self, EventStream::new(events))
     }
 
-    /// Cancels it, as dropping it does, and leaves it to be awaited: it ends at once with `CANCELLED` and with what it
-    /// printed so far, unless it had ended before. Its tools are no longer waited for.
+    /// Cancels the execution, which can still be awaited: it fails at once with `CANCELLED` and the output so far,
+    /// unless it had ended before. Its tools are no longer waited for. Dropping it cancels it, too.
     pub fn cancel(&self) {
         self.give_up(ExecutionError::new(ErrorCode::Cancelled, "the execution was cancelled"));
     }
 
-    /// Ends it on our side at once, with this error, and lets the relay know.
+    /// Ends the execution on this side at once with this error, and cancels it at the relay if it was sent there.
     fn give_up(&self, error: ExecutionError) {
         if !self.session.ledger.is_open(&self.context.id) {
             return;

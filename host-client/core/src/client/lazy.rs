@@ -1,4 +1,4 @@
-//! A client that is connected when it is first needed, and again when its session was lost.
+//! A client that connects when it is first needed, and again after its session was lost.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::host::Host;
 
 type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
-/// A host, and the way to a relay for it. Clones share one session.
+/// A client that connects when it is first needed, and again after its session was lost. Clones share one session.
 #[derive(Clone)]
 pub struct LazyClient {
     host: Arc<Host>,
@@ -29,7 +29,7 @@ impl fmt::Debug for LazyClient {
 }
 
 impl From<Client> for LazyClient {
-    /// A client that is connected already. When its session is lost, it stays lost.
+    /// Wraps a client that is connected already. It does not connect again: when its session is lost, it stays lost.
     fn from(client: Client) -> Self {
         let (host, connected) = (client.shared_host(), client.clone());
         let again = move |_| {
@@ -44,7 +44,7 @@ impl From<Client> for LazyClient {
 }
 
 impl LazyClient {
-    /// `connect` makes a client of the host that it is given.
+    /// Creates a client that calls `connect` with its host whenever it needs a session.
     pub fn new<Fut>(host: impl Into<Arc<Host>>, connect: impl Fn(Arc<Host>) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
@@ -53,26 +53,27 @@ impl LazyClient {
         Self { host: host.into(), connect, client: Arc::default() }
     }
 
-    /// The tools, the rules and who is asked.
+    /// Returns the host: its tools, policy, approver and audit.
     pub fn host(&self) -> &Arc<Host> {
         &self.host
     }
 
-    /// The same way to a relay with a session of its own: it shares the host, and no approval of a session. Of a client that
-    /// was connected already, there is only the one session.
+    /// Returns a client of the same host with a session of its own, so that approvals for a session are not shared. One
+    /// made from a connected [`Client`] has only that session, which is shared.
     #[must_use]
     pub fn separate(&self) -> Self {
         self.for_host(Arc::clone(&self.host))
     }
 
-    /// The same way to a relay for another host.
+    /// Returns a client that connects in the same way for another host. One made from a connected [`Client`] stays with
+    /// the session of its own host.
     #[must_use]
     pub fn for_host(&self, host: Arc<Host>) -> Self {
         Self { host, connect: Arc::clone(&self.connect), client: Arc::default() }
     }
 
-    /// The bindings that code of a model has. Before anybody is connected, nobody knows what is offered; most relays offer
-    /// all of them.
+    /// Returns those of [`MODEL_BINDINGS`] that the relay offers; before it is connected, all of them, since most
+    /// relays offer them.
     pub fn model_bindings(&self) -> Vec<&'static str> {
         let client = self.client.try_lock().ok().and_then(|client| client.clone());
         let is_offered =
@@ -80,10 +81,11 @@ impl LazyClient {
         MODEL_BINDINGS.into_iter().filter(is_offered).collect()
     }
 
-    /// A client whose session goes on; it is connected if need be.
+    /// Returns a client whose session is not over; connects if there is none.
     ///
     /// # Errors
-    /// No relay answers, or it refuses.
+    /// Those of `connect`, such as [`Error::Unreachable`] or [`Error::Unauthenticated`]. If it was made from a
+    /// connected [`Client`]: [`Error::Execution`] with `SESSION_LOST`.
     pub async fn get(&self) -> Result<Client, Error> {
         let mut client = self.client.lock().await;
         if let Some(client) = client.as_ref().filter(|client| !client.is_over()) {

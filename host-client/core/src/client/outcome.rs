@@ -1,4 +1,4 @@
-//! What came of an execution that succeeded.
+//! The outcome of an execution that succeeded.
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -6,32 +6,32 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::outcome::{OutputItem, Usage, Warning};
 
-/// What came of an execution that succeeded.
+/// The outcome of an execution that succeeded.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The returned value, as UTF-8 JSON.
     pub json: Bytes,
-    /// What the code printed.
+    /// The output that the code printed.
     pub output: Vec<OutputItem>,
-    /// What was noticed.
+    /// The warnings of the relay.
     pub warnings: Vec<Warning>,
-    /// What was used.
+    /// The resources that the execution used.
     pub usage: Usage,
 }
 
 impl Outcome {
-    /// The returned value.
+    /// Reads the returned value as a `T`.
     ///
     /// # Errors
-    /// It is not a `T`.
+    /// [`Error::Result`]: it is not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
         Ok(serde_json::from_slice(&self.json)?)
     }
 
-    /// The returned value, whatever it is.
+    /// Reads the returned value as JSON of any type.
     ///
     /// # Errors
-    /// The relay sent what is no JSON.
+    /// [`Error::Result`]: the relay sent a value that is not JSON.
     pub fn value(&self) -> Result<serde_json::Value, Error> {
         self.parse()
     }

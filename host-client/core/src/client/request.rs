@@ -1,4 +1,4 @@
-//! Code to run, and what holds for it.
+//! Requests to run code, with the bindings, limits and rules of one execution.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,38 +8,42 @@ use relay_proto::{LimitName, LimitOverrides, TraceContext};
 use crate::rules::approval::Approver;
 use crate::rules::policy::Phase;
 
-/// What code of a model has beside `mcp` where the relay offers it: models write these without being told.
+/// The bindings that code of a model has beside `mcp`, as far as the relay offers them: models use these without being
+/// told.
 pub const MODEL_BINDINGS: [&str; 4] = ["console", "timers", "servers", "introspection"];
 
-/// Code to run.
+/// A request to run code, with the bindings, limits and rules of its execution.
 #[derive(Clone)]
 pub struct ExecuteRequest {
     /// JavaScript, in any of the forms that the relay takes.
     pub code: String,
-    /// Limits that are to be lower than the session's.
+    /// The limits that are to be lower than the session's; none by default.
     pub limits: LimitOverrides,
-    /// What the code has beside `mcp`; `console` unless changed.
+    /// The names of the bindings that the code has beside `mcp`; `console` by default.
     pub bindings: Vec<String>,
-    /// Further bindings, of which it gets those that the relay offers: asking for others in [`bindings`](Self::bindings) is
-    /// an error.
+    /// The names of further bindings, of which the code gets those that the relay offers; none by default. Unlike here,
+    /// asking for a binding that is not offered in [`bindings`](Self::bindings) is an error.
     pub bindings_if_offered: Vec<String>,
-    /// What `read_input()` returns, with the binding `io`.
+    /// The text that `read_input()` returns, with the binding `io`; empty by default.
     pub input: String,
-    /// Patterns of the tools that the code may call, such as `github.*`; without, all that the client has.
+    /// The patterns of the tools that the code may call, such as `github.*`; `None`, the default: all tools of the
+    /// client.
     pub tools: Option<Vec<String>>,
-    /// What the policy offers: only what reads, or what changes things, too; without, what its rules say.
+    /// The phase, which decides whether the policy offers only tools that read; `None`, the default: its rules alone
+    /// decide.
     pub phase: Option<Phase>,
-    /// Who is asked about its calls; without, the host's approver.
+    /// The approver that is asked about its calls; `None`, the default: the host's approver.
     pub approver: Option<Arc<dyn Approver>>,
-    /// The trace and the span that the execution belongs to; without, a new trace.
+    /// The trace and the span that the execution belongs to; `None`, the default: those of the current span if spans
+    /// are exported, else a new trace.
     pub trace: Option<TraceContext>,
-    /// What `Math.random` begins with; without, it is fresh.
+    /// The seed of `Math.random`; `None`, the default: a fresh one.
     pub seed: Option<u64>,
-    /// The time that the code begins at, in ms since 1970; without, it is now.
+    /// The time at which the code's clock begins, in ms since 1970; `None`, the default: the present.
     pub now_ms: Option<i64>,
-    /// Whether what is no more than one tool call may be made on this host, without a sandbox.
+    /// `true`, the default: code that is no more than one tool call may run on this host, without a sandbox.
     pub short_paths: bool,
-    /// Functions of our own that run beside the code, by the name after `local.`.
+    /// The sources of functions that run beside the code in the sandbox, by the name after `local.`; none by default.
     pub local_tools: BTreeMap<String, String>,
 }
 
@@ -50,7 +54,7 @@ impl std::fmt::Debug for ExecuteRequest {
 }
 
 impl ExecuteRequest {
-    /// Code with the session's limits and `console`.
+    /// Creates a request with the session's limits and the binding `console`.
     pub fn new(code: impl Into<String>) -> Self {
         Self {
             code: code.into(),
@@ -69,14 +73,15 @@ impl ExecuteRequest {
         }
     }
 
-    /// Code that a model wrote: with the session's limits, and with those of [`MODEL_BINDINGS`] that the relay offers.
+    /// Creates a request for code that a model wrote, with the session's limits and those of [`MODEL_BINDINGS`] that
+    /// the relay offers.
     pub fn for_model(code: impl Into<String>) -> Self {
         let bindings_if_offered = MODEL_BINDINGS.map(Into::into).into();
         Self { bindings: Vec::new(), bindings_if_offered, ..Self::new(code) }
     }
 
-    /// Runs the code in the sandbox in any case. Without, what is no more than one tool call is made on this host: the outcome
-    /// is the same.
+    /// Runs the code in the sandbox in any case. Otherwise code that is no more than one tool call may run on this
+    /// host, with the same outcome.
     #[must_use]
     pub fn always_in_sandbox(mut self) -> Self {
         self.short_paths = false;
@@ -92,16 +97,17 @@ impl ExecuteRequest {
         self
     }
 
-    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a way to us and back. It is
-    /// JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes no policy, no
-    /// schema and no audit.
+    /// Sends along a function that runs beside the code, as `mcp.call("local.NAME", args)`, without a round trip to the
+    /// host. It is JavaScript or TypeScript: one function of one argument. What it does counts as the code's: it passes
+    /// no policy, no schema and no audit.
     #[must_use]
     pub fn local_tool(mut self, name: impl Into<String>, source: impl Into<String>) -> Self {
         self.local_tools.insert(name.into(), source.into());
         self
     }
 
-    /// Lets the code call only tools that one of these patterns fits, such as `github.*`. We check it, and so does the relay.
+    /// Lets the code call only tools that one of these patterns fits, such as `github.*`. The host and the relay both
+    /// check it.
     #[must_use]
     pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.tools = Some(patterns.into_iter().map(Into::into).collect());
@@ -115,14 +121,14 @@ impl ExecuteRequest {
         self
     }
 
-    /// Sets who is asked about its calls, in the place of the host's approver.
+    /// Sets the approver that is asked about its calls, in the place of the host's.
     #[must_use]
     pub fn approver(mut self, approver: impl Approver) -> Self {
         self.approver = Some(Arc::new(approver));
         self
     }
 
-    /// Makes the execution a part of a trace.
+    /// Sets the trace and the span that the execution belongs to.
     #[must_use]
     pub fn trace(mut self, parent: TraceContext) -> Self {
         self.trace = Some(parent);
@@ -159,7 +165,8 @@ impl ExecuteRequest {
         self
     }
 
-    /// With those bindings in [`bindings`](Self::bindings) that it wants if they are offered, and that are.
+    /// Moves the bindings of [`bindings_if_offered`](Self::bindings_if_offered) that are offered to
+    /// [`bindings`](Self::bindings), and drops the others.
     pub(super) fn with_offered(mut self, offered: &[String]) -> Self {
         for name in std::mem::take(&mut self.bindings_if_offered) {
             if offered.contains(&name) && !self.bindings.contains(&name) {

@@ -1,7 +1,7 @@
-//! The short paths: what is one tool call and no more needs no sandbox. It passes the same pipeline here, with the same events,
-//! limits and outcome.
+//! Short paths: a request that is exactly one tool call runs on this host, without a sandbox. The call passes the same
+//! steps, with the same events, limits and outcome.
 //!
-//! Whether code is one is decided by its syntax tree. What cannot be told for certain runs in the sandbox.
+//! The syntax tree of the code decides. In doubt, the code runs in the sandbox.
 
 mod deep;
 mod written;
@@ -24,25 +24,25 @@ use crate::session::Session;
 use crate::tools::Tools;
 use written::Written;
 
-/// What a request is, as far as it can be told without a sandbox.
+/// The short path of a request, chosen without a sandbox.
 pub(crate) enum Plan {
-    /// One call, which is made here.
+    /// One call, which is made on this host.
     Call(OwnCall),
-    /// A call as JSON that has to run where the code runs: this code makes it.
+    /// A call as JSON that has to be made in the sandbox: this code makes it there.
     Code(String),
-    /// Nothing that can be run.
+    /// A request that cannot run; it ends with this error.
     Refused(ExecutionError),
 }
 
-/// One call, as it is known before anything is asked of anybody.
+/// One call that this host makes, with the limits of its execution.
 pub(crate) struct OwnCall {
-    /// The full name.
+    /// The tool's full name.
     tool: String,
     arguments: Bytes,
     limits: OwnLimits,
 }
 
-/// What the call, and the execution with it, may use.
+/// The effective limits of the call and its execution.
 #[derive(Clone, Copy)]
 struct OwnLimits {
     call_ms: u64,
@@ -67,7 +67,7 @@ impl OwnLimits {
         }
     }
 
-    /// How near each limit is, in the relay's words.
+    /// Says how much of each limit is used, in the relay's words.
     fn standing(&self, usage: &Usage) -> String {
         let used = [
             (LimitName::WallMs, usage.wall_us / 1_000, self.wall_ms),
@@ -80,17 +80,18 @@ impl OwnLimits {
     }
 }
 
-/// What an execution may use and see, as far as a short path depends on it.
+/// The parts of the session and the host on which a short path depends.
 pub(crate) struct Surroundings<'a> {
     pub(crate) tools: &'a Tools,
     pub(crate) patterns: &'a ToolPatterns,
-    /// Whether the relay says what the token allows: else only it knows.
+    /// `true`: the relay says which tools the token allows. With `false`, only the relay knows, and there are no short
+    /// paths.
     pub(crate) knows_patterns: bool,
     pub(crate) offered: &'a [String],
     pub(crate) limit: &'a dyn Fn(LimitName) -> u64,
 }
 
-/// The call that a request is, if it is one that can be made here.
+/// Chooses the short path of a request; `None`: it runs unchanged on the relay.
 pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<Plan> {
     let limits = OwnLimits::new(around.limit);
     let fits = request.code.len() as u64 <= (around.limit)(LimitName::SourceBytes);
@@ -126,7 +127,8 @@ fn has(request: &ExecuteRequest, binding: Binding) -> bool {
     request.bindings.iter().any(|name| name == binding.as_str())
 }
 
-/// Code whose syntax tree is one call with literal arguments, of a tool that there is.
+/// Reads code whose syntax tree is one call with literal arguments. Returns the tool's name and the arguments as JSON;
+/// `None`: it is not such code, or the tool is not known.
 fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(String, Vec<u8>)> {
     let has = |binding| has(request, binding);
     let call = match shortcut(&request.code)? {
@@ -143,7 +145,7 @@ fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(Strin
         Callee::Member { server, tool } if has(Binding::Servers) => meant(around, &server, &tool)?,
         Callee::Member { .. } => return None,
     };
-    // What is not there gets its error, with a hint, where the code would run.
+    // For a tool that is not known, the sandbox makes the error and its hint.
     let is_known = around.patterns.allow(&name) && around.tools.get(name.as_str()).is_some();
     let is_tool = name.server() != INTROSPECTION_SERVER && name.server() != LOCAL_SERVER;
     (is_known && is_tool).then(|| (name.as_str().to_owned(), call.arguments.to_json()))
@@ -156,7 +158,8 @@ fn is_bound(name: &str) -> bool {
         || Binding::ALL.iter().any(|binding| binding.globals().contains(&name))
 }
 
-/// The tool that `server.tool(…)` means where the code runs: what can be meant by two names is refused there.
+/// Finds the tool that `server.tool(…)` means in the sandbox; `None`: it means none, or several, which the sandbox
+/// refuses.
 fn meant(around: &Surroundings<'_>, server: &str, tool: &str) -> Option<ToolName> {
     if sanitize(server) != server || sanitize(tool) != tool || is_bound(server) {
         return None;
@@ -173,7 +176,7 @@ fn meant(around: &Surroundings<'_>, server: &str, tool: &str) -> Option<ToolName
     }
 }
 
-/// Begins the call. Its execution ends with what comes of it.
+/// Starts the call in a task of its own; its outcome ends the execution.
 pub(crate) fn start(session: &Arc<Session>, context: &Arc<ExecutionContext>, call: OwnCall) {
     let message = wire::ToolCall {
         tool: call.tool.clone(),
@@ -199,7 +202,7 @@ async fn run(session: Arc<Session>, call: OwnCall, permit: CallPermit, message: 
     let began = Instant::now();
     let context = Arc::clone(&permit.call.context);
     let answer = dispatch::dispatch(&session.host, &session.grants, &permit, message, Caller::Host).await;
-    // Where nobody waits any more, the execution has ended already.
+    // Nobody waits any more: the execution has ended already.
     if !session.ledger.answer(&permit, &answer) {
         return;
     }
@@ -218,7 +221,7 @@ async fn run(session: Arc<Session>, call: OwnCall, permit: CallPermit, message: 
     session.ledger.end(&context.id, ended);
 }
 
-/// The error that code ends with where it does not catch that of a call.
+/// Makes the error of an execution whose code does not catch the error of a call.
 fn thrown(call: &OwnCall, code: Code, message: &str, usage: &Usage) -> ExecutionError {
     let mut error = ExecutionError::new(ErrorCode::EvalError, format!("Error: {message}"));
     if let Code::Known(known) = &code
@@ -230,7 +233,7 @@ fn thrown(call: &OwnCall, code: Code, message: &str, usage: &Usage) -> Execution
     ExecutionError { tool: Some((call.tool.clone(), code)), ..error }
 }
 
-/// The error of an execution that hit a limit of its own.
+/// Makes the error of an execution that hit a limit of its own.
 fn limit_hit(code: ErrorCode, limit: LimitName, text: &str, hint: &str, standing: &str) -> ExecutionError {
     ExecutionError {
         limit: Some(limit.as_str().to_owned()),
@@ -239,7 +242,7 @@ fn limit_hit(code: ErrorCode, limit: LimitName, text: &str, hint: &str, standing
     }
 }
 
-/// What the sandbox would have made of the answer.
+/// Turns the answer into the outcome that the sandbox would give: the value as JSON, or an error.
 fn outcome(call: &OwnCall, answer: wire::ToolResult, usage: &Usage) -> Result<Vec<u8>, ExecutionError> {
     let OwnCall { tool, limits, .. } = call;
     if !answer.success {
@@ -282,7 +285,7 @@ fn outcome(call: &OwnCall, answer: wire::ToolResult, usage: &Usage) -> Result<Ve
     }
 }
 
-/// How long the sandbox would say that a result is which is too long: it looks at the cheapest measure first.
+/// Returns the length that the sandbox would state for a result that is too long: it tries the cheapest measure first.
 fn at_least(json: &[u8], limit: u64) -> usize {
     let text = String::from_utf8_lossy(json);
     let units = |text: &str| text.encode_utf16().count();

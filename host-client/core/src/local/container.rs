@@ -31,9 +31,9 @@ const PORT: &str = "8080/tcp";
 const SOCKET: &str = "unix:///var/run/docker.sock";
 /// The memory of the container, in bytes.
 const MEMORY_BYTES: i64 = 1 << 30;
-/// The most processes in the container.
+/// The maximum number of processes in the container.
 const MAX_PROCESSES: i64 = 256;
-/// The most bytes of a first line that are read until it says where the relay listens.
+/// The maximum length of the first line of output, in bytes, which says where the relay listens.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
 /// A relay in a container; it ends with this value.
@@ -42,7 +42,7 @@ pub(super) struct Container {
     id: String,
     /// The relay ends when this is closed, and the engine closes it when this process is gone, however it went.
     stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
-    /// How it ended; `None`: it has not.
+    /// The exit code of the container; `None`: it has not ended, or, once the sender is gone, the code is not known.
     exit: watch::Receiver<Option<i64>>,
     tasks: [AbortHandle; 2],
 }
@@ -57,7 +57,10 @@ impl fmt::Debug for Container {
 }
 
 impl Container {
-    /// Starts an image, and returns its container with the address that the relay can be reached at, or why there is none.
+    /// Starts a container of an image, and returns it with the address of its relay.
+    ///
+    /// # Errors
+    /// A text that says why there is no such relay.
     pub(super) async fn start(image: String, launch: Launch) -> Result<(Self, String), String> {
         let docker = connect(std::env::var("DOCKER_HOST").ok()).await?;
         let created = docker.create_container(None::<CreateContainerOptions>, body(&image, launch)).await;
@@ -67,7 +70,7 @@ impl Container {
         let (container, listening) = match started {
             Ok(started) => started,
             Err(reason) => {
-                // Never started, it would stay for ever. What is wrong was said before.
+                // A container that never started would stay for ever. The error that counts is `reason`.
                 let _ = docker.remove_container(&id, None).await;
                 return Err(reason);
             }
@@ -82,7 +85,7 @@ impl Container {
         Ok((container, address))
     }
 
-    /// Takes hold of the container's input and output before it starts, so that it cannot be left alone.
+    /// Attaches to the container's input and output, then starts it: in this order, it cannot outlive this process.
     async fn attach_and_start(docker: Docker, id: &str) -> Result<(Self, oneshot::Receiver<()>), EngineError> {
         let streams = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
         let AttachContainerResults { output, input } = docker.attach_container(id, Some(streams)).await?;
@@ -95,7 +98,7 @@ impl Container {
             let code = match ended.next().await {
                 Some(Ok(response)) => Some(response.status_code),
                 Some(Err(EngineError::DockerContainerWaitError { code, .. })) => Some(code),
-                // Nobody knows: the sender is dropped.
+                // The code is not known: the sender is dropped.
                 _ => None,
             };
             exited.send_replace(code);
@@ -104,7 +107,7 @@ impl Container {
         Ok((Self { docker: docker.clone(), id: id.to_owned(), stdin: Mutex::new(input), exit, tasks }, listening))
     }
 
-    /// Returns where the port is published; `None`: it is not.
+    /// Returns the address at which the port is published; `None`: it is not published.
     async fn address(&self) -> Result<Option<String>, EngineError> {
         let container = self.docker.inspect_container(&self.id, None).await?;
         let ports = container.network_settings.and_then(|network| network.ports);
@@ -158,7 +161,7 @@ impl Container {
         let unknown = || io::Error::other("the container engine does not say how the container ended");
         let code = *self.exit.wait_for(Option::is_some).await.map_err(|_gone| unknown())?;
         let code = code.and_then(|code| i32::try_from(code).ok()).ok_or_else(unknown)?;
-        // As the system says it of a process that exited.
+        // Encoded as the system does for a process that exited.
         Ok(ExitStatus::from_raw((code & 0xff) << 8))
     }
 }
@@ -174,7 +177,7 @@ impl Drop for Container {
     }
 }
 
-/// Finds the engine at this address, else the system's, and speaks a version of its interface that both know.
+/// Connects to the engine at this address, by default at [`SOCKET`], and agrees on a version of its interface.
 async fn connect(address: Option<String>) -> Result<Docker, String> {
     let address = address.unwrap_or_else(|| SOCKET.to_owned());
     let silent = |error: EngineError| {
@@ -223,7 +226,7 @@ fn body(image: &str, launch: Launch) -> ContainerCreateBody {
     }
 }
 
-/// Says when the relay listens, and passes its log on to standard error, as that of a process is.
+/// Signals when the relay listens, and copies its log to standard error, where that of a child process goes, too.
 async fn follow(mut output: Output, listens: oneshot::Sender<()>) {
     let (mut listens, mut line) = (Some(listens), Vec::new());
     let mut log = tokio::io::stderr();
@@ -236,7 +239,7 @@ async fn follow(mut output: Output, listens: oneshot::Sender<()>) {
                     let _ = listens.take().map(|listens| listens.send(()));
                 }
             }
-            // Where this fails, there is nobody to read it.
+            // Fails only if nobody can read it.
             LogOutput::StdErr { message } => drop(log.write_all(&message).await),
             _ => {}
         }

@@ -14,9 +14,9 @@ use crate::error::Error;
 /// The environment variable that names the relay's program.
 pub const BINARY_VARIABLE: &str = "SANDBOX_RELAY_BIN";
 const BINARY: &str = "sandbox-relay";
-/// How long a relay may take until it listens.
+/// The time that a relay may take until it listens.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(30);
-/// What a relay says when it listens, before its address.
+/// The text that a relay prints when it listens, before its address.
 pub(super) const LISTENING: &str = "listening on ";
 
 /// A relay in a child process; it ends with this value.
@@ -30,7 +30,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a program, and returns it with the address that it listens on, or why there is none.
+    /// Starts the relay's program, and returns it with the address that it listens on.
+    ///
+    /// # Errors
+    /// A text that says why it does not listen.
     pub(super) async fn start(binary: PathBuf, launch: Launch) -> Result<(Self, String), String> {
         let Launch { arguments, variables } = launch;
         let mut command = Command::new(&binary);
@@ -84,7 +87,7 @@ impl Process {
     }
 }
 
-/// Says what to do where the program is missing, also to somebody who does not have the repository of the relay.
+/// Explains why the program cannot be run, and how to get it, with and without the repository of the relay.
 fn cannot_be_run(binary: &Path, error: &io::Error) -> String {
     let binary = binary.display();
     if error.kind() != io::ErrorKind::NotFound {
@@ -110,7 +113,7 @@ pub fn find_binary() -> PathBuf {
     beside.unwrap_or_else(|| Path::new(BINARY).into())
 }
 
-/// Makes up a secret for tokens.
+/// Generates a random secret for tokens: 32 bytes in hex.
 pub(super) fn secret() -> io::Result<String> {
     let mut bytes = [0; 32];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whatever features there are, a relay can be shared by tasks.
+/// Checks when it is compiled that a relay can be shared by tasks, with every set of features.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<LocalRelay>();

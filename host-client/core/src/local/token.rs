@@ -1,4 +1,4 @@
-//! What a token is asked for with, as types.
+//! The typed options of a token.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use relay_proto::LimitName;
 
 use super::LimitOverrides;
 
-/// What a token is to allow; for [`LocalRelay::token_for`](crate::LocalRelay::token_for).
+/// The options of a token that is to be made; for [`LocalRelay::token_for`](crate::LocalRelay::token_for).
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,14 +29,14 @@ pub struct TokenRequest {
     jit: bool,
 }
 
-/// What the tokens of a relay have in common.
+/// The settings that all tokens of a relay share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Grants {
     /// Defaults of limits.
     pub(super) limits: LimitOverrides,
     /// Maxima of limits.
     pub(super) max_limits: LimitOverrides,
-    /// Whether the relay lets V8 compile to machine code.
+    /// `true`: the relay lets V8 compile to machine code.
     pub(super) jit: bool,
 }
 
@@ -46,13 +46,14 @@ impl TokenRequest {
         Self { subject: subject.into(), ttl: None, tools: Vec::new(), limits: LimitOverrides::default(), jit: false }
     }
 
-    /// Sets how long it is good, in whole seconds, rounded up; the default is 1 h.
+    /// Sets the time until the token expires, in whole seconds, rounded up; the default is 1 h.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Adds patterns of tools, such as `github.*`: others do not exist for it. Without any, all do.
+    /// Adds patterns of tools, such as `github.*`: other tools do not exist for it. Without any pattern, all tools
+    /// exist.
     pub fn tools<S: Into<String>>(mut self, patterns: impl IntoIterator<Item = S>) -> Self {
         self.tools.extend(patterns.into_iter().map(Into::into));
         self

@@ -60,14 +60,14 @@ pub use rule::Rule;
 pub(crate) use spending::Spending;
 pub use spending::{Budget, ToolBudget};
 
-/// What becomes of a call.
+/// The decision about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// It does not.
+    /// The call does not run.
     Deny {
-        /// Why, for the code and its author.
+        /// The reason, for the code and its author.
         reason: String,
     },
     /// A person decides.
@@ -78,9 +78,9 @@ pub enum Decision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// It does not.
+    /// The call does not run.
     Deny,
     /// A person decides.
     Ask,
@@ -118,9 +118,9 @@ impl fmt::Display for Phase {
 /// A decision, and the line of the policy that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
-    /// What becomes of the call.
+    /// The decision.
     pub decision: Decision,
-    /// Where that stands, for people and the audit.
+    /// The rule, default or phase that decided, for people and the audit.
     pub rule: Arc<str>,
 }
 
@@ -133,7 +133,8 @@ pub struct Policy {
     pub(crate) budget: Budget,
     /// Changes of the manifests of the tools that a set of patterns fits, in their order.
     pub(crate) manifests: Vec<(ToolPatterns, ManifestChange)>,
-    /// The first pattern that can fit no tool, and where it stands; `None`: all can. It is told by [`Policy::check`].
+    /// The first pattern that can fit no tool, with its place; `None`: all can. [`Policy::check`] returns it as an
+    /// error.
     invalid: Option<(String, InvalidToolPattern)>,
 }
 
@@ -145,7 +146,7 @@ struct NumberedRule {
     line: Arc<str>,
 }
 
-/// The verdicts where no rule fits, by effect.
+/// The verdicts on calls that no rule fits, by the tool's effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Defaults {
     read_only: Verdict,
@@ -222,7 +223,7 @@ impl Policy {
         self
     }
 
-    /// Gives every execution this budget.
+    /// Sets the budget of each execution; there is none by default.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         for pattern in budget.tools.keys() {
@@ -246,7 +247,7 @@ impl Policy {
     /// check it, too: a rule that denies nothing is no policy.
     ///
     /// # Errors
-    /// [`PolicyError::Pattern`]: one can fit none.
+    /// [`PolicyError::Pattern`]: a pattern can fit no tool.
     pub fn check(&self) -> Result<(), PolicyError> {
         match &self.invalid {
             None => Ok(()),
@@ -271,7 +272,7 @@ impl Policy {
         ruling
     }
 
-    /// Whether the phase does not offer the tool.
+    /// Returns the denial of a tool that the phase does not offer; `None`: the phase offers it, or there is no phase.
     fn phase(&self, tool: &ToolName, manifest: &Manifest, phase: Option<Phase>) -> Option<Ruling> {
         let reads = manifest.effect == Some(Effect::ReadOnly);
         let reason = match phase? {

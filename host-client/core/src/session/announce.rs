@@ -1,4 +1,4 @@
-//! What the relay is told of the tools: all of them in hello, and again whenever they have changed.
+//! The announcement of the tools to the relay: all of them in hello, and again whenever they have changed.
 
 use std::convert::Infallible;
 use std::sync::Weak;
@@ -14,11 +14,12 @@ use crate::error::{Error, ExecutionError};
 use crate::tool::ToolSpec;
 use crate::tools::Tools;
 
-/// How long changes of the tools are collected before the relay is told, and how long until it is told of others.
+/// The time for which the first changes of the tools are collected before the relay is told. Later ones are collected
+/// for [`BETWEEN_CHANGES`].
 const COLLECTED: Duration = Duration::from_millis(50);
 const BETWEEN_CHANGES: Duration = Duration::from_secs(1);
 
-/// What the relay was told of last: which version of the tools, and why not, where they could not be announced.
+/// The last announcement of the tools: their version, and the reason if they could not be announced.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Announced {
     version: u64,
@@ -26,7 +27,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    /// The relay was told of a version of the tools.
+    /// Creates the announcement of a version of the tools that the relay was told of.
     pub(super) fn version(version: u64) -> Self {
         Self { version, refused: None }
     }
@@ -36,7 +37,7 @@ impl Session {
     /// Waits until the relay was told of a version of the tools, or of a later one.
     ///
     /// # Errors
-    /// - [`Error::Tools`]: they are too many.
+    /// - [`Error::Tools`]: they are too many or too large.
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     pub(crate) async fn announced(&self, version: u64) -> Result<(), Error> {
         let mut announced = self.announced.subscribe();
@@ -51,9 +52,9 @@ impl Session {
     }
 }
 
-/// Tells the relay whenever there are other tools than those of hello.
+/// Tells the relay of all tools whenever they have changed since hello. Never returns.
 pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<Session>) -> Infallible {
-    // What the relay knows, by its digest.
+    // The digest of the last announcement that was sent.
     let mut known = None;
     while changes.changed().await.is_ok() {
         tokio::time::sleep(if known.is_some() { BETWEEN_CHANGES } else { COLLECTED }).await;
@@ -85,10 +86,10 @@ pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<S
     std::future::pending().await
 }
 
-/// The tools that code may call, for the relay.
+/// Returns the descriptions of the tools that code may call, for the relay.
 ///
 /// # Errors
-/// They are more than one message can hold.
+/// A text: they are more than one message can hold.
 pub(super) fn announced(tools: &Tools) -> Result<Vec<wire::Tool>, String> {
     let of = |spec: &ToolSpec| wire::Tool {
         name: spec.name.clone(),
@@ -98,7 +99,7 @@ pub(super) fn announced(tools: &Tools) -> Result<Vec<wire::Tool>, String> {
     };
     let tools: Vec<_> = tools.callable().iter().map(|registered| of(&registered.spec)).collect();
     let message = Payload::ToolsChanged(wire::ToolsChanged { tools });
-    // A hello says a little more.
+    // A hello holds a little more than this message.
     if let Some(cap) = frame::cap(message.kind().0)
         && let Payload::ToolsChanged(wire::ToolsChanged { tools }) = &message
         && (frame::payload_len(&message) + 1_024 > cap.bytes || tools.len() + 16 > cap.items)

@@ -1,34 +1,36 @@
-//! What a client needs to connect to a relay.
+//! The settings of a client's connection to a relay.
 
 use std::time::Duration;
 
 use relay_proto::session::DEFAULT_HEARTBEAT;
 
-/// Where the relay is, and who we are.
+/// The settings of a client's connection to a relay.
 #[derive(Clone)]
 pub struct ClientConfig {
     /// The relay's address, such as `ws://127.0.0.1:8080/ws`.
     pub url: String,
     /// The bearer token.
     pub token: String,
-    /// Our name, for the relay's log.
+    /// The name of this client, for the relay's log; `host-client/VERSION` by default.
     pub name: String,
-    /// How long connecting may take, from the first packet to the relay's welcome.
+    /// The time limit of connecting, from the first packet to the relay's welcome; 10 s by default.
     pub connect_timeout: Duration,
-    /// How often the relay is pinged; it is given up after three times as long without a sign.
+    /// The interval between pings to the relay; 15 s by default. The session ends when the relay is silent for three
+    /// times as long.
     pub heartbeat: Duration,
-    /// The authorities that the relay's certificate has to be from, as certificates in PEM; none but these are trusted then.
-    /// Without, those of the web are. For `wss://`.
+    /// The authorities that may issue the relay's certificate for `wss://`, as certificates in PEM; no others are
+    /// trusted then. `None`, the default: the public authorities that Mozilla trusts.
     pub authorities: Option<Vec<u8>>,
-    /// How long an execution may wait for its turn at the relay. After this and its `wall_ms`, and with some patience on top,
-    /// it is given up with `TIMEOUT`, whatever the relay does.
+    /// The time that an execution may wait for its turn at the relay; 300 s by default. After this, its `wall_ms` and
+    /// 30 s more, it fails with `TIMEOUT`, whatever the relay does.
     pub queue_timeout: Duration,
-    /// Allow `ws://` to an address that is not loopback: the token can then be read on the way.
+    /// `true` allows `ws://` to an address that is not loopback: the token can then be read on the way. The default is
+    /// `false`.
     pub allow_plain_remote: bool,
 }
 
 impl ClientConfig {
-    /// An address and a token; everything else as usual.
+    /// Creates settings with an address, a token, and the defaults.
     pub fn new(url: impl Into<String>, token: impl Into<String>) -> Self {
         Self {
             url: url.into(),

@@ -26,7 +26,7 @@ use crate::host::Host;
 use crate::tls;
 use crate::tools::Tools;
 
-/// How many bytes are written in one round.
+/// The number of bytes after which one round of writing ends.
 const BATCH_BYTES: usize = 1 << 20;
 
 type Socket = WebSocketStream<Box<dyn Duplex>>;
@@ -36,12 +36,13 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
-/// Connects, says hello, and takes messages from then on in a task of its own.
+/// Connects, says hello, and starts the task that handles messages from then on.
 ///
 /// # Errors
-/// [`Error::Address`], [`Error::Unreachable`], [`Error::Unauthenticated`], [`Error::Refused`], [`Error::Tools`].
+/// [`Error::Address`], [`Error::Unreachable`], [`Error::Unauthenticated`], [`Error::Status`], [`Error::Refused`],
+/// [`Error::Tools`].
 pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Session>, wire::Welcome), Error> {
-    // What changes from here on is told later.
+    // Changes from here on are announced later.
     let changes = host.tools.changes();
     let version = *changes.borrow();
     let connected = tokio::time::timeout(config.connect_timeout, open(config, &host.tools)).await;
@@ -53,7 +54,7 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
     let knows_changes = offers(feature::TOOLS_CHANGED);
     let (session, outbox) = Session::with_announced(host, offers(feature::CALL_STATE), Announced::version(version));
     let weak = Arc::downgrade(&session);
-    // A timer takes neither nothing nor for ever.
+    // Bounds for the timer, which takes neither zero nor an endless time.
     let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
     tokio::spawn(async move {
         let mut end = EndGuard { session: weak.clone(), reason: "the runtime of the connection is gone".into() };
@@ -69,7 +70,7 @@ pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(A
     Ok((session, welcome))
 }
 
-/// Ends everything that runs when the connection's task does, however it does.
+/// Ends the session when it is dropped with the connection's task, however that task ends.
 struct EndGuard {
     session: Weak<Session>,
     reason: String,
@@ -83,7 +84,7 @@ impl Drop for EndGuard {
     }
 }
 
-/// The TCP connection, the WebSocket, hello and welcome.
+/// Opens the TCP connection and the WebSocket, sends hello, and reads welcome.
 async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Welcome), Error> {
     let address = |reason: &str| Error::Address { url: config.url.clone(), reason: reason.to_owned() };
     let uri: Uri = config.url.parse().map_err(|_| address("it is no address"))?;
@@ -160,7 +161,7 @@ async fn welcome(socket: &mut Socket) -> Result<wire::Welcome, String> {
     }
 }
 
-/// When the relay was last heard, and for how long this program could not listen.
+/// The time at which the relay was last heard, and the longest time for which this program could not listen.
 struct Heard {
     start: Instant,
     at_ms: AtomicU64,
@@ -185,15 +186,15 @@ impl Heard {
         Duration::from_millis(self.now_ms().saturating_sub(self.at_ms.load(Ordering::Relaxed)))
     }
 
-    /// Notes that a beat came this much too late. The silence of that time was not the relay's: what it said meanwhile is
-    /// still to be read.
+    /// Notes that a heartbeat was late by this time, and starts the relay's silence anew: the runtime was blocked, and
+    /// the relay's messages of that time are still to be read.
     fn note_late_beat(&self, late: Duration) {
         tracing::warn!(late_ms = milliseconds(late), "{BLOCKED}");
         self.blocked_ms.fetch_max(milliseconds(late), Ordering::Relaxed);
         self.note();
     }
 
-    /// Explains the end of a session in which the runtime was blocked; empty where it was not.
+    /// Explains the end of a session in which the runtime was blocked; empty: it was not blocked.
     fn blocked_note(&self) -> String {
         match self.blocked_ms.load(Ordering::Relaxed) {
             0 => String::new(),
@@ -202,7 +203,7 @@ impl Heard {
     }
 }
 
-/// What is said where the connection's task was not run in time.
+/// The warning that the runtime did not run the connection's task in time.
 const BLOCKED: &str = "this program's async runtime was blocked, so that the relay was not heard; a tool that computes or waits \
                        without `.await` belongs in `tokio::task::spawn_blocking`, or the runtime needs more threads";
 
@@ -210,7 +211,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Takes messages until the session is over; returns the reason.
+/// Handles messages until the session is over; returns the reason.
 async fn read(mut stream: SplitStream<Socket>, session: &Weak<Session>, heard: &Heard) -> String {
     loop {
         let message = match stream.next().await {
@@ -239,7 +240,7 @@ async fn read(mut stream: SplitStream<Socket>, session: &Weak<Session>, heard: &
     }
 }
 
-/// Writes what is queued, together what came together, and pings; returns the reason when it ends.
+/// Writes queued messages, several in one round, and pings; returns the reason when the session is over.
 async fn write(mut sink: SplitSink<Socket, Message>, mut outbox: Outbox, heard: &Heard, heartbeat: Duration) -> String {
     let patience = heartbeat * SILENT_HEARTBEATS;
     let frame = |message: wire::Message| Message::Binary(frame::encode(&message));
@@ -268,7 +269,7 @@ async fn write(mut sink: SplitSink<Socket, Message>, mut outbox: Outbox, heard: 
         };
         let written = async {
             sink.feed(first).await?;
-            // Together, but not for ever: each round has to come to its end within the patience.
+            // A round is bounded, since it has to end within the patience.
             let mut bytes = 0;
             while bytes < BATCH_BYTES
                 && let Some(message) = outbox.try_next()

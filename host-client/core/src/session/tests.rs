@@ -18,7 +18,7 @@ struct Scene {
     session: Arc<Session>,
     outbox: Outbox,
     sequence: u64,
-    /// How often the tool `a.count` ran.
+    /// The number of times that the tool `a.count` ran.
     ran: Arc<AtomicUsize>,
 }
 

@@ -1,4 +1,4 @@
-//! What a running call knows of itself: where it comes from, what it may use, and how it tells how far it is.
+//! The context of a running call: its origin, its limits, and the way to report progress.
 
 use std::fmt;
 use std::future::Future;
@@ -12,19 +12,19 @@ use tokio::time::Instant;
 use super::manifest::DEFAULT_RESULT_BYTES;
 use crate::event::{self, Event, EventStream};
 
-/// How many reports of progress of one call are told at once, and in each second after that.
+/// The number of progress reports of one call that are passed on at once, and then in each second.
 pub const PROGRESS_PER_SECOND: u32 = 10;
-/// The most bytes of the message in a report of progress; the rest is cut off.
+/// The maximum length of the message in a progress report, in bytes; the rest is cut off.
 pub const PROGRESS_MESSAGE_BYTES: usize = 1 << 10;
 
-/// The time in which one more report of progress may be told.
+/// The interval at which one more progress report is passed on.
 const PROGRESS_EVERY: Duration = Duration::from_millis(1_000 / PROGRESS_PER_SECOND as u64);
 
-/// Where a call comes from, how long there is, and the way back to whoever watches it.
+/// The context of a running call: its origin, its deadline, and the way to report progress.
 ///
-/// A tool gets one with each call; clones are of the same call. When a call is cancelled or takes too long, the future of its
-/// tool is dropped. Work that runs elsewhere, such as on a blocking thread, learns of it by [`CallContext::is_cancelled`] or
-/// [`CallContext::cancelled`].
+/// A tool gets one with each call; clones belong to the same call. When a call is cancelled or takes too long, the
+/// future of its tool is dropped. Work that runs elsewhere, such as on a blocking thread, learns of it by
+/// [`CallContext::is_cancelled`] or [`CallContext::cancelled`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,27 +62,28 @@ pub struct CallContext {
     pub call: u64,
     /// The tool's full name.
     pub tool: ToolName,
-    /// When the call is given up: its tool's timeout, or what is left of the relay's limit `tool_call_ms` where that is less.
+    /// The time at which the call is given up: after its tool's timeout, or after the rest of the relay's limit
+    /// `tool_call_ms` if that is less.
     pub deadline: Instant,
-    /// The span of this call, for what it asks of others.
+    /// The trace and the span of this call, for the requests that its tool sends to others.
     pub trace: TraceContext,
-    /// The most bytes of JSON that the call may return; what happens to more is said by the tool's manifest.
+    /// The maximum size of the call's result, in bytes of JSON; the tool's manifest says what happens to a larger one.
     pub result_bytes: usize,
     pub(crate) life: Arc<CallLife>,
 }
 
-/// What all clones of a call's context share.
+/// The state that all clones of a call's context share.
 pub(crate) struct CallLife {
-    /// Whether the call is over.
+    /// `true`: the call is over.
     over: watch::Sender<bool>,
-    /// Where progress is told; `None`: the call is over.
+    /// The sender of progress; `None`: the call is over.
     teller: Mutex<Option<Teller>>,
 }
 
 /// Tells the progress of one call.
 struct Teller {
     events: broadcast::Sender<Event>,
-    /// When the next report is due at the allowed rate. It may come up to a second earlier.
+    /// The time at which the next report is due at the allowed rate. It may come up to a second earlier.
     due: Instant,
 }
 
@@ -91,8 +92,8 @@ struct Teller {
 pub(crate) struct CallGuard(Arc<CallLife>);
 
 impl CallContext {
-    /// Makes the context of a call that no execution makes, for tests of tools: id 1, no trace, the default limit of results,
-    /// given up after `time`. Its progress goes nowhere.
+    /// Makes the context of a call that no execution makes, for tests of tools: id 1, no trace, the default limit of
+    /// results, given up after `time`. Its progress is dropped.
     pub fn by_hand(tool: ToolName, time: Duration) -> Self {
         Self::by_hand_with_events(tool, time).0
     }
@@ -118,8 +119,8 @@ impl CallContext {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Tells how far the call is: `done` of `total`, in a unit of the tool's choice, and what it is doing. `None`: the total is
-    /// not known.
+    /// Reports progress: `done` of `total`, in a unit of the tool's choice, with a message on the current step. `None`:
+    /// the total is not known.
     ///
     /// It becomes an [`Event::ToolCallProgress`], and a progress notification where code is run by `serve-mcp`. It never waits:
     /// reports are dropped beyond [`PROGRESS_PER_SECOND`], when whoever watches is slow, and once the call is over. A message is
@@ -137,7 +138,7 @@ impl CallContext {
         let _ = teller.events.send(Event::ToolCallProgress { id: self.call, tool, done, total, message });
     }
 
-    /// Whether nobody waits for the call any more: it was cancelled, its time is up, or it has its answer.
+    /// Returns whether nobody waits for the call any more: it was cancelled, its time is up, or it has its answer.
     pub fn is_cancelled(&self) -> bool {
         *self.life.over.borrow() || self.remaining().is_zero()
     }
@@ -190,7 +191,7 @@ impl Drop for CallGuard {
 }
 
 impl Teller {
-    /// Takes the room of one report; `false`: there were too many, or whoever watches is slow and would miss other events.
+    /// Takes the place of one report; `false`: there were too many, or a watcher is slow and would miss other events.
     fn is_free(&mut self, now: Instant) -> bool {
         let due = self.due.max(now);
         let next = due + PROGRESS_EVERY;

@@ -1,13 +1,13 @@
-//! Why a tool failed, for whoever writes one.
+//! The failures of tools, as their authors make them.
 
 use std::fmt;
 
 use relay_proto::ErrorCode;
 
-/// Why a tool failed, as the code will read it.
+/// The failure of a tool, as the code will read it: an error code and a message.
 ///
-/// Whatever converts into a `Box<dyn Error + Send + Sync>` converts into it with `?`: the errors of the standard library and
-/// of most crates, `anyhow::Error`, `String` and `&str`. The message has the whole chain of sources.
+/// Every type that converts into a `Box<dyn Error + Send + Sync>` converts into it with `?`: the errors of the standard
+/// library and of most crates, `anyhow::Error`, `String` and `&str`. The message has the whole chain of sources.
 ///
 /// ```
 /// use host_client_core::{ErrorCode, ToolError};
@@ -39,7 +39,7 @@ impl ToolError {
         Self { code: ErrorCode::ToolFailed, message: message.into() }
     }
 
-    /// Makes a refusal: the tool does not do such a thing, whoever asks. Its code is `TOOL_DENIED`.
+    /// Refuses a call that the tool carries out for nobody. Its code is `TOOL_DENIED`.
     pub fn denied(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::ToolDenied, message: message.into() }
     }
@@ -54,12 +54,12 @@ impl ToolError {
         Self { code: ErrorCode::ToolResultLimit, message: message.into() }
     }
 
-    /// Says that what the tool asked did not answer in the time that there was. Its code is `TOOL_TIMEOUT`.
+    /// Reports that a service which the tool uses did not answer in time. Its code is `TOOL_TIMEOUT`.
     pub fn timed_out(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::ToolTimeout, message: message.into() }
     }
 
-    /// Says that nobody knows whether it was done: what was asked may have happened. Its code is `OUTCOME_UNKNOWN`.
+    /// Reports that the outcome is unknown: the effect of the call may have happened. Its code is `OUTCOME_UNKNOWN`.
     pub fn outcome_unknown(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::OutcomeUnknown, message: message.into() }
     }

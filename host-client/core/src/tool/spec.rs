@@ -1,4 +1,4 @@
-//! What a tool is, for whoever writes one. The registry is in [`crate::tools`].
+//! The description of a tool, and the trait of tools. The registry is in [`crate::tools`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,8 @@ pub use super::failure::ToolError;
 
 use crate::tool::{Effect, Manifest, Mode, Overflow};
 
-/// What is known of a tool before it is called: its name, its description, its schemas, and how its calls are treated.
+/// The description of a tool: its name, its text for the model, its schemas, and the manifest that says how its calls
+/// are treated.
 ///
 /// It stands beside the function in [`Tools::add_with`](crate::Tools::add_with), and a [`Tool`] returns one. Where the types
 /// are known, [`Tools::tool`](crate::Tools::tool) makes the schemas of them.
@@ -39,13 +40,14 @@ use crate::tool::{Effect, Manifest, Mode, Overflow};
 pub struct ToolSpec {
     /// The full name, `server.tool`.
     pub name: String,
-    /// What it does, for the model.
+    /// The text that tells the model what the tool does.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// The JSON Schema of its arguments.
     pub input_schema: Value,
-    /// JSON Schema of its result; `None`: results are not checked. A result that does not fit never reaches the code.
+    /// The JSON Schema of its result; `None`: results are not checked. A result that does not fit never reaches the
+    /// code.
     pub output_schema: Option<Value>,
-    /// What it may do, and how its calls are treated.
+    /// The effect, the mode and the limits of its calls.
     pub manifest: Manifest,
 }
 
@@ -61,21 +63,21 @@ impl ToolSpec {
         }
     }
 
-    /// Says what calling it does. Without, nobody knows, and the rules that hold by default ask a person.
+    /// Sets the effect of calling it. Unless it is set, the effect is unknown, and the default policy asks a person.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.manifest.effect = Some(effect);
         self
     }
 
-    /// Says what it can reach. Without, it is [`Mode::Undeclared`].
+    /// Sets the resources that it can reach; the default is [`Mode::Undeclared`].
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.manifest.mode = mode;
         self
     }
 
-    /// Sets how long a call may take; the default is 30 s.
+    /// Sets the time limit of a call; the default is 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.manifest.timeout = timeout;
@@ -96,7 +98,8 @@ impl ToolSpec {
         self
     }
 
-    /// Sets how many calls run at once; more wait, within their time. By default there is no limit.
+    /// Sets the maximum number of calls at once; further ones wait, within their time limit. By default there is no
+    /// maximum.
     #[must_use]
     pub fn concurrency(mut self, calls: usize) -> Self {
         self.manifest.concurrency = Some(calls);
@@ -119,10 +122,10 @@ impl ToolSpec {
     }
 }
 
-/// What a call gives: UTF-8 JSON, or why it failed. The future is dropped when the call is cancelled or takes too long.
+/// The future of a call's answer: UTF-8 JSON, or an error. It is dropped when the call is cancelled or takes too long.
 pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, ToolError>> + Send>>;
 
-/// Something that code can call. Arguments have passed the tool's schema when [`Tool::call`] gets them.
+/// A tool that code can call. Arguments have passed the tool's schema when [`Tool::call`] gets them.
 ///
 /// Functions are easier registered with [`Tools::tool`](crate::Tools::tool); this is for tools that are only known at run time.
 ///
@@ -151,13 +154,14 @@ pub type CallFuture = Pin<Box<dyn Future<Output = Result<Bytes, ToolError>> + Se
 /// # Ok::<_, host_client_core::Error>(())
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// Returns name, description, schemas and limits. It is asked once, when the tool is registered.
+    /// Returns name, description, schemas and limits. Called once, when the tool is registered.
     fn spec(&self) -> ToolSpec;
 
-    /// Runs the tool. The answer is UTF-8 JSON.
+    /// Runs the tool. The future's answer is UTF-8 JSON.
     fn call(&self, arguments: Value, context: CallContext) -> CallFuture;
 
-    /// Whether its results fit its output schema by their very type, so that they need not be checked; `false` by default.
+    /// Returns whether its results fit its output schema by their type, so that they need not be checked; `false` by
+    /// default.
     fn result_fits_by_type(&self) -> bool {
         false
     }

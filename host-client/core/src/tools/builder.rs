@@ -1,4 +1,4 @@
-//! A tool on its way into the registry: what is said of it, then the function that runs it.
+//! The builder of a tool: its options, then the function that runs it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::tool::{CallContext, Effect, Mode, Overflow, Tool, ToolError, ToolSpec
 
 /// A tool that is described and not yet registered; made by [`Tools::tool`].
 ///
-/// What is not said is as in [`Manifest::default`](crate::Manifest::default). One of these comes last and registers it:
+/// Options that are not set are those of [`Manifest::default`](crate::Manifest::default). One of these methods comes
+/// last and registers the tool:
 /// - [`handler`](Self::handler): a closure over the arguments and the [`CallContext`]
 /// - [`run`](Self::run): a closure over the arguments alone
 /// - [`function`](Self::function): an async function with an error type of its own
@@ -72,23 +73,23 @@ impl<'a> ToolBuilder<'a> {
         self
     }
 
-    /// Says what the tool does, for the model. Without, the description is empty.
+    /// Sets the text that tells the model what the tool does; empty by default.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.spec.description = description.into();
         self
     }
 
-    /// Says what calling it does. Without, nobody knows, and the rules that hold by default ask a person.
+    /// Sets the effect of calling it. Unless it is set, the effect is unknown, and the default policy asks a person.
     pub fn effect(self, effect: Effect) -> Self {
         self.with(|spec| spec.effect(effect))
     }
 
-    /// Says what it can reach. Without, it is [`Mode::Undeclared`].
+    /// Sets the resources that it can reach; the default is [`Mode::Undeclared`].
     pub fn mode(self, mode: Mode) -> Self {
         self.with(|spec| spec.mode(mode))
     }
 
-    /// Sets how long a call may take; the default is 30 s.
+    /// Sets the time limit of a call; the default is 30 s.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.with(|spec| spec.timeout(timeout))
     }
@@ -103,7 +104,8 @@ impl<'a> ToolBuilder<'a> {
         self.with(|spec| spec.overflow(overflow))
     }
 
-    /// Sets how many calls run at once; more wait, within their time. By default there is no limit.
+    /// Sets the maximum number of calls at once; further ones wait, within their time limit. By default there is no
+    /// maximum.
     pub fn concurrency(self, calls: usize) -> Self {
         self.with(|spec| spec.concurrency(calls))
     }
@@ -158,8 +160,8 @@ impl<'a> ToolBuilder<'a> {
         self.handler(move |arguments, _context| run(arguments))
     }
 
-    /// Registers the tool with an async function of nothing, of its arguments, or of its arguments and a [`CallContext`]. Its
-    /// error may be of any type that converts into a [`ToolError`], such as `anyhow::Error`.
+    /// Registers the tool with an async function without parameters, of its arguments, or of its arguments and a
+    /// [`CallContext`]. Its error may be of any type that converts into a [`ToolError`], such as `anyhow::Error`.
     ///
     /// # Errors
     /// [`Error::Tool`]: the name is not `server.tool`, is reserved or taken, or a schema is not usable.

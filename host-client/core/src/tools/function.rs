@@ -15,7 +15,7 @@ use crate::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 pub(super) struct FunctionTool<F> {
     pub(super) spec: ToolSpec,
     pub(super) function: F,
-    /// Whether the output schema was made of the result's type.
+    /// `true`: the output schema was made of the result's type.
     pub(super) is_typed: bool,
 }
 
@@ -37,7 +37,7 @@ where
     }
 }
 
-/// Which schemas are not made of types, because somebody gave them.
+/// The schemas that were given, and so are not made of types.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct GivenSchemas {
     pub(super) input: bool,
@@ -66,7 +66,7 @@ where
         let arguments = if is_unit { Value::Null } else { arguments };
         let running = serde_json::from_value::<A>(arguments).map(|arguments| function(arguments, context));
         async move {
-            // What fits a schema may still not be of the type: a schema cannot say everything.
+            // Arguments that fit the schema may still not fit the type: a schema cannot say everything.
             let running = running.map_err(|error| ToolError::invalid_arguments(error.to_string()))?;
             Ok(serde_json::to_vec(&running.await?)?.into())
         }
@@ -74,8 +74,8 @@ where
     Arc::new(FunctionTool { spec, function, is_typed: !given.output })
 }
 
-/// An async function that can be a tool: of nothing, of its arguments, or of its arguments and a [`CallContext`]. `Kind` tells
-/// these apart, and is found by the compiler.
+/// An async function that can be a tool: without parameters, of its arguments, or of its arguments and a
+/// [`CallContext`]. `Kind` tells these apart, and is inferred by the compiler.
 ///
 /// The arguments implement [`serde::Deserialize`] and [`schemars::JsonSchema`]. The function returns a `Result` of something
 /// that implements [`serde::Serialize`] and [`schemars::JsonSchema`], and of any error that converts into a [`ToolError`].
@@ -93,7 +93,7 @@ pub trait ToolFunction<Kind>: Send + Sync + 'static {
     /// The type of its result.
     type Output: Serialize + JsonSchema + 'static;
 
-    /// Calls it.
+    /// Calls the function.
     fn call(
         &self,
         arguments: Self::Arguments,
@@ -101,7 +101,8 @@ pub trait ToolFunction<Kind>: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send + use<Self, Kind>;
 }
 
-/// What all three kinds of functions share, but for the kind, the function's parameters and the arguments it is called with.
+/// Implements [`ToolFunction`] for one kind of function, given by its parameters and the arguments that it is called
+/// with.
 macro_rules! tool_function {
     ($kind:ty, [$($generic:ident)?], $arguments:ty, ($($parameter:ty),*), |$given:ident, $context:ident| ($($passed:expr),*)) => {
         impl<F, Fut, $($generic,)? R, E> ToolFunction<$kind> for F

@@ -6,7 +6,7 @@ use crate::tool::Tool;
 
 /// Tools that share a state and are registered together by [`Tools::add_set`](crate::Tools::add_set).
 ///
-/// The attribute `#[host_client::tools]` over an `impl` writes this; by hand it is a list.
+/// The attribute `#[host_client::tools]` over an `impl` implements this. By hand, return a list of tools:
 ///
 /// ```
 /// use std::sync::Arc;

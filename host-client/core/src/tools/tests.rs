@@ -54,7 +54,7 @@ fn a_handle_with_other_manifests_leaves_the_others_as_they_are() {
     assert_eq!((effect(&tools, "a.one"), effect(&view, "a.one")), (None, Some(Effect::ReadOnly)));
     let held = view.get("a.one").unwrap();
     let place = held.places.as_ref().unwrap().try_acquire().unwrap();
-    // What comes later is in both, and a call that runs keeps its place.
+    // Tools that are added later are in both, and a call that runs keeps its place.
     mount.replace([tool("a.one"), tool("a.two")]);
     assert_eq!((effect(&tools, "a.two"), effect(&view, "a.two")), (None, Some(Effect::ReadOnly)));
     assert!(view.get("a.one").unwrap().places.as_ref().unwrap().try_acquire().is_err());

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Log;
 
-/// Where a child of this program finds the folder that it writes in.
+/// The environment variable that tells a child of this program its folder.
 const FOLDER: &str = "AUDIT_TEST_FOLDER";
 
 /// One of the tests below as a process of its own. It ignores the signal that a too large file is answered with.

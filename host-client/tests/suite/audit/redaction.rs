@@ -1,4 +1,4 @@
-//! What is redacted is in no file, whatever the arguments look like.
+//! Tests that redacted parts are in no file, whatever the arguments look like.
 
 use std::fs;
 

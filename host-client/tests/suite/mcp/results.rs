@@ -1,4 +1,4 @@
-//! What MCP tools are, and what they answer, as the code sees it.
+//! Tests of MCP tools and their answers, as the code sees them.
 
 use host_client::Effect;
 use serde_json::{Value, json};

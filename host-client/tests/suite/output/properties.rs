@@ -1,4 +1,4 @@
-//! What holds for every result.
+//! Properties that hold for every result.
 
 use host_client::output::{CutConfig, IntentConfig, OutputConfig, OutputStore, SummaryConfig};
 use proptest::prelude::*;

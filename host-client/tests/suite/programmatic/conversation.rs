@@ -1,4 +1,4 @@
-//! What the model is told, what it answers with, and what the application gets of it.
+//! Tests of the conversation: the prompt for the model, its answers, and the result for the application.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! A person's word on a call, where the policy asks for one.
+//! Approvals: asks a person about a call if the policy demands it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,11 @@ use crate::event::Event;
 use crate::rules::approval::{self, Answer, ApprovalRequest, Scope};
 
 impl Dispatch<'_> {
-    /// Gives the call on when it may run: the policy says so, a person did before, or does now.
+    /// Returns the call as approved: the policy allows it, a person approved its tool earlier, or approves the call
+    /// now.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED`, `APPROVAL_TIMEOUT`; `INTERNAL`: the approval could not be recorded.
     pub(super) async fn approve(&self, checked: CheckedCall) -> Result<ApprovedCall, Failed> {
         if !checked.recorded.ruled.is_asked {
             return Ok(checked.approved());
@@ -30,7 +34,7 @@ impl Dispatch<'_> {
             );
             return Err(self.not_approved(&checked, ErrorCode::ApprovalDenied, message, Verdict::Failed, None, since));
         };
-        // Whoever waits, for the turn or for the answer, waits for a person.
+        // Waiting for the turn counts as waiting for a person, as waiting for the answer does.
         let _waiting = context.approvals.clock.start();
         let turn = match context.approvals.turn.try_lock() {
             Ok(turn) => Ok(turn),
@@ -51,7 +55,7 @@ impl Dispatch<'_> {
                 since,
             ));
         };
-        // The answer before may hold for this call, too.
+        // The answer to an earlier call may hold for this one, too.
         if let Some(scope) = self.granted(&checked) {
             self.tell_state(wire::CallStatus::Started).await;
             return self.approved(checked, scope, None, since.elapsed());
@@ -99,13 +103,14 @@ impl Dispatch<'_> {
         }
     }
 
-    /// For how long one question may be open. A relay that does not know of approvals goes on counting.
+    /// Returns the time limit of one approval: that of the execution, or the time left of the call if that is less and
+    /// the relay does not know call states, so that its clocks go on.
     fn patience(&self) -> Duration {
         let patience = self.call.context.approval_timeout;
         if matches!(self.caller, Caller::RelayWithoutCallState) { patience.min(self.left()) } else { patience }
     }
 
-    /// Whether a person said yes before, and for how long.
+    /// Returns the scope of an earlier approval that holds for this tool; `None`: there is none.
     fn granted(&self, checked: &CheckedCall) -> Option<Scope> {
         let tool = &checked.registered().digest;
         if self.call.context.approvals.grants.contain(tool) {
@@ -115,7 +120,11 @@ impl Dispatch<'_> {
         }
     }
 
-    /// The yes is recorded before it holds, and holds before anything runs.
+    /// Records an approval, keeps it for its scope, and returns the call as approved. It is recorded before it holds,
+    /// and holds before anything runs.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it could not be recorded.
     fn approved(
         &self,
         checked: CheckedCall,

@@ -1,5 +1,5 @@
-//! Calls of the server `mcp`: what code asks about its tools. They read nothing but what the code may know, and need nobody's
-//! approval; everything else they pass as other calls do.
+//! Calls of the server `mcp`, by which code asks about its tools. They read only what the code may know, so that they
+//! need no approval; they are counted, recorded and timed as other calls are.
 
 use bytes::Bytes;
 use relay_proto::{ErrorCode, ToolName};

@@ -1,4 +1,4 @@
-//! A result on its way back to the code: its size, then the schema of its tool.
+//! The checks of a result on its way back to the code: its size, then the schema of its tool.
 
 use bytes::Bytes;
 use relay_proto::{ErrorCode, LimitName};
@@ -7,7 +7,11 @@ use super::{CheckedResult, Dispatch, Failure, RawResult, SizedResult};
 use crate::tool::Overflow;
 
 impl Dispatch<'_> {
-    /// The tool's limit, and what the policy lets the execution read.
+    /// Checks a result against its tool's limit, and counts it against the budget of the policy. A text over the limit
+    /// is cut if the tool's manifest says so.
+    ///
+    /// # Errors
+    /// `TOOL_RESULT_LIMIT`: it is too long for either.
     pub(super) fn check_size(&self, result: RawResult) -> Result<SizedResult, Failure> {
         let RawResult { registered, mut json } = result;
         let manifest = &registered.spec.manifest;
@@ -31,7 +35,10 @@ pub(super) fn sendable(result_bytes: usize) -> usize {
     result_bytes.min(usize::try_from(LimitName::ToolResultBytes.maximum()).unwrap_or(usize::MAX))
 }
 
-/// The result against the schema of its tool, before the code sees it.
+/// Checks a result against the output schema of its tool, if it has one, before the code sees it.
+///
+/// # Errors
+/// `INVALID_RESULT`: it does not fit, or is not JSON.
 pub(super) fn check_result(result: SizedResult) -> Result<CheckedResult, Failure> {
     let RawResult { registered, json } = result.0;
     let Some(schema) = &registered.result else { return Ok(CheckedResult(json)) };
@@ -45,7 +52,8 @@ pub(super) fn check_result(result: SizedResult) -> Result<CheckedResult, Failure
     Ok(CheckedResult(json))
 }
 
-/// The start of a JSON text that is longer than `most` bytes, with a note at its end; nothing where it is no text.
+/// Returns the start of a JSON string that is longer than `most` bytes, with a note at its end; `None`: it is no JSON
+/// string, or there is no room for the note.
 fn cut_text(json: &[u8], most: usize) -> Option<Bytes> {
     let text: String = serde_json::from_slice(json).ok()?;
     let note = |kept: usize| {

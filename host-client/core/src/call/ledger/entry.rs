@@ -19,10 +19,10 @@ use crate::text::short_name;
 /// One execution that has not ended.
 pub(super) struct Entry {
     pub(super) budget: Budget,
-    /// Whether the code was sent: before that, nobody can have called anything for it.
+    /// `true`: the code was sent. Before that, a call for this execution breaks the protocol.
     pub(super) is_started: bool,
     pub(super) calls: HashMap<CallId, (Fingerprint, CallState)>,
-    /// The calls that hold a place, and how each is stopped.
+    /// The calls that hold a place, each with the handle that aborts it; `None`: there is no handle yet.
     pub(super) in_flight: HashMap<CallId, Option<AbortHandle>>,
     pub(super) answers: VecDeque<(CallId, usize)>,
     pub(super) answer_bytes: usize,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) outcome: oneshot::Sender<Ended>,
 }
 
-/// What a call asks for, so that the same id with something else is noticed.
+/// A hash of a call's tool and arguments, by which the same id with another content is noticed.
 pub(super) type Fingerprint = u64;
 
 pub(super) fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
@@ -41,11 +41,11 @@ pub(super) fn fingerprint(call: &wire::ToolCall) -> Fingerprint {
     hasher.finish()
 }
 
-/// What is known of a call.
+/// The state of a call that was admitted.
 pub(super) enum CallState {
     Running(Arc<CallRecord>),
     Answered(wire::ToolResult),
-    /// It was answered, and the answer was too large to keep.
+    /// Its answer is not kept: it was too large, later answers took its room, or the call was cancelled.
     Forgotten,
 }
 
@@ -65,7 +65,10 @@ impl Entry {
         }
     }
 
-    /// Takes a call that was not seen before, within the budget.
+    /// Admits a call with a new id, within the budget.
+    ///
+    /// # Errors
+    /// `ARGUMENTS_LIMIT`, `UNKNOWN_TOOL`, `TOOL_CALL_LIMIT`: it is not within the budget.
     pub(super) fn admit(
         &mut self,
         id: CallId,
@@ -78,7 +81,7 @@ impl Entry {
             let message = format!("the arguments have {bytes} bytes; this execution was given {most}");
             return Err((ErrorCode::ArgumentsLimit, message));
         }
-        // IntrospectionState about tools are answered of those that the patterns allow.
+        // Questions about tools pass: they are answered for the tools that the patterns allow.
         if let Ok(name) = ToolName::try_from(call.tool.clone())
             && !introspect::is_question(&call.tool)
             && !self.budget.tools.allow(&name)
@@ -95,9 +98,11 @@ impl Entry {
         Ok(CallPermit { call: record })
     }
 
-    /// Stops what runs, and tells the outcome to whoever waits for it.
+    /// Stops the calls that run, records the end, and sends the outcome to whoever waits for it. A result over the
+    /// budget becomes `RESULT_LIMIT`.
     pub(super) fn end(self, result: Result<wire::Result, ExecutionError>) {
-        // First for everybody who watches, then in fact. A call that ends its own execution waits for nothing after that.
+        // First the records, then the tasks. A call that ends its own execution is one of these tasks: it goes on to
+        // its next await, and there is none below.
         for (_, call) in self.calls.into_values() {
             if let CallState::Running(record) = call {
                 record.stop();
@@ -126,7 +131,7 @@ impl Entry {
             trail.end(code.as_ref(), bytes, usage);
         }
         self.context.tell(Event::Ended { code, usage });
-        // Nobody has to wait for it.
+        // Fails only if nobody waits for the outcome.
         let _ = self.outcome.send(Ended { result, output: self.output });
     }
 }

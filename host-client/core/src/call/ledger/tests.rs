@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a relay and a host may do, in any order.
+/// One action of a relay or of the host; they may come in any order.
 #[derive(Debug, Clone)]
 enum Step {
     Call { id: u64, execution: u64, tool: &'static str },
@@ -30,8 +30,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: an id runs once, no execution runs more than it was granted, none after its
-    /// end, and only what ran is answered. Nor less: a call is refused for its place only while two others hold theirs.
+    /// Checks in any order of events: an id runs once, no execution runs more than it was granted, none after its end,
+    /// and only what ran is answered. Nor less: a call is refused for its place only while two others hold theirs.
     #[test]
     fn no_order_of_events_gets_more_than_was_granted(steps in prop::collection::vec(step(), 1..80)) {
         let ledger = Ledger::default();

@@ -1,19 +1,20 @@
-//! Where a JSON text nests too deeply, as the sandbox would name the place.
+//! Finds the place where a JSON text nests too deeply, and names it as the sandbox does.
 
 use relay_script::json::MAX_DEPTH;
 
-/// The most characters of a key in a path.
+/// The maximum length of a key in a path, in characters; longer ones are cut.
 const MAX_KEY_CHARS: usize = 64;
 
 /// A list or an object that is open.
 enum Level {
-    /// With the number of the next item.
+    /// A list, with the index of its current item.
     List(usize),
-    /// With the last key, in its quotes.
+    /// An object, with its last key, in its quotes.
     Object(String),
 }
 
-/// The path of the first value that lies deeper than may be; nothing where the text is no JSON or is not so deep.
+/// Returns the path of the first value that lies deeper than [`MAX_DEPTH`] levels; `None`: the text is not so deep, or
+/// is not JSON.
 pub(super) fn too_deep(json: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(json).ok()?;
     let mut levels: Vec<Level> = Vec::new();
@@ -50,7 +51,7 @@ pub(super) fn too_deep(json: &[u8]) -> Option<String> {
     None
 }
 
-/// Behind the closing quote of the string whose text begins at `at`.
+/// Returns the index behind the closing quote of the string whose text begins at `at`; `None`: there is no such quote.
 fn end_of_string(text: &str, mut at: usize) -> Option<usize> {
     loop {
         match text.as_bytes().get(at)? {

@@ -4,26 +4,26 @@ use relay_script::json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The most bytes that are looked at.
+/// The maximum length of a text that is read as a tool call, in bytes; longer ones are taken as code.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What a text is.
+/// A text, read as a tool call in JSON.
 #[derive(Debug, PartialEq)]
 pub(super) enum Written {
-    /// No tool call as JSON.
+    /// The text is not meant as a tool call.
     No,
-    /// Meant as one, and none; the text says why.
+    /// The text is meant as a tool call and is not a valid one; the reason, for people.
     Unfit(String),
-    /// One.
+    /// The text is a tool call.
     Call {
-        /// The name, as it is written.
+        /// The tool's name, as it is written.
         tool: String,
-        /// JSON, as V8 would write it.
+        /// The arguments as JSON, as V8 would write it.
         arguments: Vec<u8>,
     },
 }
 
-/// Whether an object names a tool.
+/// An object that names a tool, whatever else it holds.
 #[derive(Deserialize)]
 struct Named {
     tool: String,
@@ -38,7 +38,8 @@ struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// As code, an object that names a tool would be its own value: it is never meant so.
+/// Reads a text as a tool call. An object that names a tool is always taken as one: as code, it would only be its own
+/// value.
 pub(super) fn read(text: &str) -> Written {
     let text = unfenced(text.trim());
     if !text.starts_with('{') || !text.ends_with('}') || text.len() > MAX_BYTES {
@@ -60,13 +61,13 @@ pub(super) fn read(text: &str) -> Written {
     }
 }
 
-/// What stands in a fence of JSON, if the text is one.
+/// Takes the fence of JSON off a text; returns a text without a fence as it is.
 fn unfenced(text: &str) -> &str {
     let inside = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
     inside.and_then(|inside| inside.strip_suffix("```")).map_or(text, str::trim)
 }
 
-/// The same call as code, for where it has to be made in the sandbox.
+/// Writes a call as code, for a call that has to be made in the sandbox.
 pub(super) fn as_code(tool: &str, arguments: &[u8]) -> String {
     let arguments = String::from_utf8_lossy(arguments);
     // A string of JSON is one of JavaScript.

@@ -9,7 +9,7 @@ pub(super) struct Type {
     precedence: Precedence,
 }
 
-/// How tightly the parts of a type bind, from the tightest.
+/// The binding strength of a type's outermost operator, from the tightest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Precedence {
     /// A name, a literal, or a type in brackets.

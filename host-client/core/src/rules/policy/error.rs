@@ -1,27 +1,27 @@
-//! Why a policy cannot be used.
+//! The errors of policies.
 
 use std::path::PathBuf;
 
 use relay_proto::InvalidToolPattern;
 
-/// Why a policy file cannot be used.
+/// The reason why a policy cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// The file cannot be read.
     #[error("the policy {} cannot be read: {error}", path.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// It is no policy. The text names the line and what could stand there.
+    /// The text is no policy. The reason names the line and what could stand there.
     #[error("{origin} is no policy: {reason}")]
     Invalid {
-        /// Where it comes from.
+        /// The origin of the text, such as the path of its file.
         origin: String,
-        /// What is wrong, and where.
+        /// The mistake and its place, for people.
         reason: String,
     },
     /// A pattern in a policy that was built can fit no tool.
@@ -29,7 +29,7 @@ pub enum PolicyError {
     Pattern {
         /// The rule, budget or manifest that names it.
         place: String,
-        /// What is wrong with it.
+        /// The pattern, and the reason why it can fit no tool.
         #[source]
         error: InvalidToolPattern,
     },

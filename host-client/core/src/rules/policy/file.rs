@@ -1,4 +1,4 @@
-//! A policy as a TOML file; its format stands in [`mod@super`].
+//! A policy as a TOML file; the format is described in [`mod@super`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::error::PolicyError;
 use super::{Budget, Defaults, NumberedRule, Phase, Policy, Rule, Verdict};
 use crate::tool::{Effect, ManifestChange};
 
-/// The most bytes of a policy file.
+/// The maximum size of a policy file, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ struct WritePhaseFile {
 }
 
 impl Policy {
-    /// Reads a policy file; its format stands in [`mod@crate::rules::policy`].
+    /// Reads a policy file; the format is described in [`mod@crate::rules::policy`].
     ///
     /// # Errors
     /// - [`PolicyError::Unreadable`]: the file cannot be read.
@@ -75,7 +75,7 @@ impl Policy {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// Reads a policy. `origin` says in errors and rulings where it comes from.
+    /// Parses a policy in TOML. Errors and rulings name `origin` as its source.
     ///
     /// # Errors
     /// [`PolicyError::Invalid`]: it is no policy; the text names the line and what could stand there.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Phase, Verdict};
 use crate::tool::Effect;
 
-/// One rule: a verdict on the calls of some tools, in whatever phase and with whatever effect unless narrowed.
+/// One rule: a verdict on the calls of some tools, in every phase and with every effect unless it is narrowed.
 ///
 /// ```
 /// use host_client_core::rules::policy::Rule;
@@ -63,7 +63,7 @@ impl Rule {
         &self.tools
     }
 
-    /// Checks effect and phase. The tool's name is checked by the patterns.
+    /// Returns whether effect and phase fit. The tool's name is checked by the patterns.
     pub(super) fn fits(&self, effect: Option<Effect>, phase: Option<Phase>) -> bool {
         let effect_fits = match (&self.effects, effect) {
             (None, _) => true,

@@ -1,4 +1,4 @@
-//! What an execution may use of its tools, and what it has used.
+//! The budget of an execution for its tools, and the part of it that is used.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,38 +6,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use relay_proto::{ErrorCode, ToolName, ToolPatterns};
 use serde::Deserialize;
 
-/// What one execution may use of its tools, beside the limits of the relay. What is absent is not counted here.
+/// The budget of one execution for its tools, beside the limits of the relay. `None`: the policy does not limit it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Tool calls.
+    /// The maximum number of tool calls.
     pub calls: Option<u64>,
-    /// Bytes of results that tools give to the code.
+    /// The maximum size of all results that tools give to the code, in bytes.
     pub bytes_read: Option<u64>,
-    /// Bytes of the value that the code returns.
+    /// The maximum size of the value that the code returns, in bytes.
     pub bytes_returned: Option<u64>,
-    /// The same for tools that a pattern fits, such as `fs.*`; those that one pattern fits share what it gives.
+    /// The budgets for tools that a pattern fits, such as `fs.*`; the tools of one pattern share its budget.
     #[serde(default)]
     pub tools: BTreeMap<String, ToolBudget>,
 }
 
-/// What one execution may use of the tools of one pattern.
+/// The budget of one execution for the tools of one pattern. `None`: it is not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolBudget {
-    /// Calls.
+    /// The maximum number of calls.
     pub calls: Option<u64>,
-    /// Bytes of results that they give to the code.
+    /// The maximum size of all results that they give to the code, in bytes.
     pub bytes_read: Option<u64>,
 }
 
-/// What is left of a budget.
+/// The count of an execution's calls and bytes against its budget.
 #[derive(Debug)]
 pub(crate) struct Spending(Mutex<Vec<Account>>);
 
 #[derive(Debug)]
 struct Account {
-    /// Whose it is, for errors.
+    /// The name of the account in errors: a pattern, or `this execution`.
     name: String,
     tools: ToolPatterns,
     of: ToolBudget,
@@ -45,7 +45,7 @@ struct Account {
     bytes: u64,
 }
 
-/// Why a budget does not allow a call, or its result.
+/// The error code and the message when a budget does not allow a call or its result.
 pub(crate) type Spent = (ErrorCode, String);
 
 impl Spending {
@@ -66,10 +66,10 @@ impl Spending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call.
+    /// Counts a call of a tool.
     ///
     /// # Errors
-    /// Nothing is left for it.
+    /// `TOOL_CALL_LIMIT`: no calls are left. `TOOL_RESULT_LIMIT`: no bytes are left. The call is not counted.
     pub(crate) fn call(&self, tool: &ToolName) -> Result<(), Spent> {
         let mut accounts = self.lock();
         for account in accounts.iter().filter(|account| account.tools.allow(tool)) {
@@ -90,10 +90,10 @@ impl Spending {
         Ok(())
     }
 
-    /// Counts a result.
+    /// Counts the bytes of a tool's result.
     ///
     /// # Errors
-    /// There is not that much left: the code does not get it. What was counted stays counted.
+    /// `TOOL_RESULT_LIMIT`: not so many bytes are left. The code does not get the result, which stays counted.
     pub(crate) fn read(&self, tool: &ToolName, bytes: u64) -> Result<(), Spent> {
         let mut fits = Ok(());
         for account in self.lock().iter_mut().filter(|account| account.tools.allow(tool)) {

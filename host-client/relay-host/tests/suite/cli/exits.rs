@@ -1,4 +1,4 @@
-//! What cannot be done: the exit status, and what a stranger reads who made the mistake.
+//! Tests of mistakes: the exit status, and the message for the stranger who made them.
 
 use host_client::LocalRelay;
 use serde_json::json;

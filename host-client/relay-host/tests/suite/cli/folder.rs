@@ -15,7 +15,7 @@ use super::within;
 
 pub(crate) struct Folder(TempDir);
 
-/// How the program ended, and what it printed.
+/// The exit status of the program, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
@@ -130,13 +130,13 @@ pub(crate) async fn finish(mut command: Command, input: &str) -> Ended {
 }
 
 impl Ended {
-    /// What was printed, by a program that did what it was asked and had nothing else to say.
+    /// Returns the value that was printed; checks that the program succeeded without a message.
     pub(crate) fn value(self) -> Value {
         assert_eq!((self.status, &*self.err), (Some(0), ""), "{self:?}");
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// What was said by a program that failed, and printed nothing.
+    /// Returns the message of a program; checks that it failed with this status and printed no value.
     pub(crate) fn error(self, status: i32) -> String {
         assert_eq!((self.status, &*self.out), (Some(status), ""), "{self:?}");
         assert!(self.err.starts_with("relay-host: ") || self.err.starts_with("error: "), "{self:?}");

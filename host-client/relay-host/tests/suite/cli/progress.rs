@@ -1,4 +1,4 @@
-//! What is seen at a terminal while something goes on, and how values look there.
+//! Tests of the terminal: the progress that is shown, and the look of values.
 
 use super::folder::Folder;
 use super::terminal::Terminal;

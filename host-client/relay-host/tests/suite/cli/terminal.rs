@@ -18,7 +18,7 @@ pub(crate) struct Terminal {
     child: Child,
     controller: Arc<File>,
     seen: Arc<Mutex<Vec<u8>>>,
-    /// How much of it was looked at.
+    /// The number of bytes that were looked at.
     looked: usize,
     reader: JoinHandle<()>,
 }

@@ -1,4 +1,4 @@
-//! What the tools do.
+//! Tests of calls of the server's tools.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How the server ends, and that nothing is left of it.
+//! Tests of the server's end, after which nothing is left of it.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -17,7 +17,7 @@ pub(crate) struct Client {
     /// Until it is closed.
     commands: Option<ChildStdin>,
     said: Lines<BufReader<ChildStdout>>,
-    /// What was said while something else was waited for.
+    /// The messages that came while another one was waited for.
     heard: VecDeque<Value>,
     calls: u64,
 }
@@ -90,7 +90,7 @@ impl Client {
         id
     }
 
-    /// What came of a call: a result, or that it was an error or cancelled.
+    /// Waits for the end of a call: a result, an error, or its cancellation.
     pub(crate) async fn end(&mut self, id: u64) -> Value {
         let is_end = |said: &Value| ["result", "error", "cancelled"].iter().any(|end| said.get(end).is_some());
         self.hear(|said| said["id"] == id && is_end(said)).await
@@ -105,7 +105,7 @@ impl Client {
         self.call("execute_code", json!({"code": code})).await
     }
 
-    /// What the code returns.
+    /// Runs code and returns its value.
     pub(crate) async fn value(&mut self, code: &str) -> Value {
         let mut result = self.execute(code).await;
         assert_eq!(result["isError"], false, "{result}");
@@ -135,7 +135,7 @@ impl Client {
         self.heard.iter().filter(|said| said["id"] == id).filter_map(of).collect()
     }
 
-    /// Whether a question was asked that nobody has looked at.
+    /// Returns whether a question was asked that nobody has looked at.
     pub(crate) fn was_asked(&self) -> bool {
         self.heard.iter().any(|said| said.get("asked").is_some())
     }

@@ -1,4 +1,4 @@
-//! What of a result goes into the client's context, and how its model reads the rest.
+//! Tests of results: the part that goes into the client's context, and the way to read the rest.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a server is started with: a folder with its files, and its command line.
+//! The setup of a server: a folder with its files, and its command line.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -57,12 +57,12 @@ impl Setup {
         self.folder.path().join(name)
     }
 
-    /// What the fake server wrote down.
+    /// Returns the notes that the fake server wrote.
     pub(crate) fn notes(&self) -> String {
         std::fs::read_to_string(self.path("notes")).unwrap_or_default()
     }
 
-    /// What comes after the program's name.
+    /// Returns the arguments after the program's name.
     pub(crate) fn arguments(&self) -> Vec<String> {
         [vec!["serve-mcp".to_owned()], self.options.clone()].concat()
     }

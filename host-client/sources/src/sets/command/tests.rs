@@ -34,7 +34,7 @@ async fn call(tools: &Tools, arguments: Value, time: Duration) -> Result<Value, 
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Whether a process is there and not just waiting to be noted as ended.
+/// Returns whether a process exists and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     status.is_ok_and(|status| !status.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! What the tools of a workspace do, called as the dispatcher calls them.
+//! Tests of the tools of a workspace, called as the dispatcher calls them.
 
 mod hostile;
 mod looking;
