@@ -8,10 +8,10 @@
 //!   [`event`]: the events that an application can watch; [`tls`]: the servers that are trusted
 //! - [`tool`]: the description of a tool, its schemas, and the storage of all tools
 //! - [`audit`]: the log of executions and calls; each step is recorded before it is taken
+//! - [`rules`]: the policy, and approvals by people
 //! - [`error`]: the public errors
 //! - [`describe`]: tools for models and code: searched, declared in TypeScript, their results learnt
 //! - [`tools`]: registering, changing and finding tools; [`introspect`]: the calls that ask about tools
-//! - [`rules`]: the policy, and approvals by people
 //! - [`executor`]: running a tool, with layers around it; [`host`]: the tools, policy, approver and audit of an
 //!   application
 //! - `call`: one call from its arrival to its answer: `call::ledger`, then `call::dispatch`, read top to bottom
