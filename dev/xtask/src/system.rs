@@ -8,10 +8,13 @@ use anyhow::{Context as _, bail};
 use crate::run::{add_environment, check, step, target_folder};
 
 /// Each program, with what shows that it works, and the Debian packages that it comes in.
-const NEEDED: [(&str, &[&str], &[&str]); 3] = [
+const NEEDED: [(&str, &[&str], &[&str]); 5] = [
     ("npm", &["--version"], &["nodejs", "npm"]),
     ("python3", &["-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
     ("git", &["--version"], &["git"]),
+    // Commands of README and docs, which the tests run.
+    ("curl", &["--version"], &["curl"]),
+    ("openssl", &["version"], &["openssl"]),
 ];
 
 /// Ends well in a Node in which the MCP servers and clients of the tests run, and the package of npm's that is one.
@@ -134,7 +137,8 @@ fn install_missing(missing: &[(&str, &[&str], &[&str])]) -> anyhow::Result<()> {
     let names: Vec<_> = missing.iter().map(|(program, ..)| *program).collect();
     if !works("apt-get", &["--version"]) {
         bail!(
-            "the tests run real MCP servers, which need npm, python3 with venv, and git; missing: {}",
+            "the tests run real MCP servers and the commands of the docs, which need npm, python3 with venv, git, curl and \
+             openssl; missing: {}",
             names.join(", ")
         );
     }
