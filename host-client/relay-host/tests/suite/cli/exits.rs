@@ -98,7 +98,7 @@ async fn no_relay_and_no_permission_are_3() {
 
     let mut command = folder.command(&["run", "-"]);
     command.env("SANDBOX_RELAY_BIN", "/nowhere/sandbox-relay");
-    let words = ["/nowhere/sandbox-relay cannot be run", "cargo build", "SANDBOX_RELAY_BIN", "--relay"];
+    let words = ["there is no program /nowhere/sandbox-relay", "cargo build", "SANDBOX_RELAY_BIN", "--relay"];
     finish(command, "1").await.says(3, &words);
 }
 
