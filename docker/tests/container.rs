@@ -129,7 +129,10 @@ fn tools() -> Tools {
                 async move {
                     let mut names = Vec::new();
                     for entry in std::fs::read_dir(folder)? {
-                        names.extend(entry?.file_name().into_string().ok());
+                        let entry = entry?;
+                        if entry.file_type()?.is_file() {
+                            names.extend(entry.file_name().into_string().ok());
+                        }
                     }
                     Ok::<_, ToolError>(names)
                 }
