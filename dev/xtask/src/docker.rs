@@ -35,11 +35,11 @@ impl Engine {
             return Ok(engine);
         }
         let is_root = output(Command::new("id").arg("-u"))? == "0";
-        let advice = "install Docker and start it, or leave this out (--help says how)";
+        let advice = "install Docker (from version 23 on with its plugin buildx) and start it, or leave this out (--help says how)";
         if !is_root {
             bail!("a Docker engine is needed, and none answers: {advice}");
         }
-        if !has("dockerd") || !has("iptables") {
+        if !has("dockerd") || !has("iptables") || Self::clients().next().is_none() {
             if !has("apt-get") {
                 bail!("a Docker engine is needed, and there is none: {advice}");
             }
@@ -49,9 +49,28 @@ impl Engine {
         Self::start()
     }
 
+    /// The engine that answers to the first client that can build an image.
     fn find() -> Option<Self> {
-        // The engine's own client first: another on the PATH may lack what building needs.
-        ["/usr/bin/docker", "docker"].into_iter().map(|program| Self { program }).find(Self::answers)
+        Self::clients().find(Self::answers)
+    }
+
+    /// The clients that can build an image, in the order in which they are tried. A client that cannot is left out
+    /// before any engine is asked: while an engine starts, the first client may ask too early and the second in time.
+    fn clients() -> impl Iterator<Item = Self> {
+        ["/usr/bin/docker", "docker"].into_iter().map(|program| Self { program }).filter(Self::can_build)
+    }
+
+    /// Clients from version 23 on need a plugin, buildx, to build with BuildKit.
+    fn can_build(&self) -> bool {
+        let Ok(version) = output(Command::new(self.program).arg("--version")) else {
+            return false;
+        };
+        if has_builder(&version) {
+            return true;
+        }
+        let mut plugin = Command::new(self.program);
+        plugin.args(["buildx", "version"]).stdout(Stdio::null()).stderr(Stdio::null());
+        plugin.status().is_ok_and(|status| status.success())
     }
 
     fn answers(&self) -> bool {
@@ -89,6 +108,12 @@ impl Engine {
         }
         bail!("dockerd does not answer; {} may say why", log.display())
     }
+}
+
+/// Whether a client of this version (`Docker version 20.10.24, build 297e128`) has BuildKit in itself.
+fn has_builder(version: &str) -> bool {
+    let number = version.trim_start_matches("Docker version ").split('.').next();
+    number.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 23)
 }
 
 /// Builds the image with whatever engine there is; gives its name.
@@ -131,6 +156,14 @@ pub(crate) fn image_bytes() -> Option<u64> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_before_version_23_build_without_a_plugin() {
+        assert!(has_builder("Docker version 20.10.24+dfsg1, build 297e128"));
+        assert!(!has_builder("Docker version 28.2.2, build e6534b4"));
+        assert!(!has_builder("Docker version 23.0.0, build 1"));
+        assert!(!has_builder("podman"));
+    }
 
     #[test]
     fn the_context_holds_the_binary_that_the_dockerfile_copies_and_nothing_else() {
