@@ -56,12 +56,13 @@ pub use host_client_sources::sets;
 pub use rmcp;
 
 pub use host_client_core::{
-    Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Client,
-    ClientConfig, Code, Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution,
-    ExecutionError, ExecutionId, Host, InvalidToolPattern, LazyClient, LimitName, LimitOverrides, LocalRelay,
-    LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy,
-    PolicyError, Rule, TerminalApprover, TokenRequest, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction,
-    ToolName, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+    Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Check,
+    Client, ClientConfig, ClientLease, Code, ConnectionPool, Decision, Effect, Error, ErrorCode, Event, EventStream,
+    ExecuteRequest, Execution, ExecutionError, ExecutionId, Explanation, Host, InvalidToolPattern, LargeIntegers,
+    LazyClient, LimitName, LimitOverrides, LocalRelay, LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount,
+    Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule,
+    TerminalApprover, TokenRequest, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern,
+    ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
 };
 #[cfg(feature = "macros")]
 pub use host_client_macros::tools;

@@ -37,6 +37,8 @@ error_codes! {
     InvalidInput = "INVALID_INPUT",
     /// The source does not parse.
     SyntaxError = "SYNTAX_ERROR",
+    /// The host checked the code before it ran, and it is certain to fail; nothing has run.
+    CheckFailed = "CHECK_FAILED",
     /// The code threw an exception that it did not catch.
     EvalError = "EVAL_ERROR",
     /// `wall_ms` is used up.
@@ -194,6 +196,9 @@ pub mod warning {
     pub const LIMIT_CLAMPED: &str = "LIMIT_CLAMPED";
     /// A value was not stored: other executions of the session had filled the store meanwhile.
     pub const STORE_FULL: &str = "STORE_FULL";
+    /// A value became another on its way, such as a `Map` in a result, of which JSON holds nothing, or an integer over
+    /// 2^53 from a tool; the message names its path and what to do instead.
+    pub const VALUE_CHANGED: &str = "VALUE_CHANGED";
     /// The code used something that does not work here and went on; the message says what works instead.
     pub const HINT: &str = "HINT";
 }

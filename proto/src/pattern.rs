@@ -52,6 +52,11 @@ impl ToolPatterns {
         }
     }
 
+    /// Returns the patterns of all lists.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|list| list.iter()).map(String::as_str)
+    }
+
     /// Returns whether every list has the pattern `*`, so that the set holds every tool.
     pub fn are_all(&self) -> bool {
         self.0.iter().all(|patterns| patterns.iter().any(|pattern| pattern == "*"))
@@ -63,15 +68,16 @@ impl ToolPatterns {
     }
 }
 
-/// Returns whether `pattern` fits all of `text`.
 /// Pattern of full tool names that can fit one, such as `github.*`, `*.read_*` or `*`.
 ///
 /// ```
-/// use relay_proto::ToolPattern;
+/// use relay_proto::{ToolName, ToolPattern};
 ///
-/// assert!("github.*".parse::<ToolPattern>().is_ok());
+/// let pattern: ToolPattern = "github.*".parse()?;
+/// assert!(pattern.fits(&ToolName::new("github", "issues.list")?));
 /// let error = "github_list".parse::<ToolPattern>().unwrap_err();
 /// assert!(error.to_string().contains("server.tool"));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolPattern(String);
@@ -90,6 +96,11 @@ impl ToolPattern {
     /// Returns the pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns whether the pattern fits the full name of a tool.
+    pub fn fits(&self, tool: &ToolName) -> bool {
+        fits(&self.0, tool.as_str())
     }
 }
 
@@ -123,6 +134,7 @@ impl FromStr for ToolPattern {
     }
 }
 
+/// Returns whether `pattern` fits all of `text`.
 fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };

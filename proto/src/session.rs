@@ -24,6 +24,8 @@ pub mod feature {
     pub const CALL_STATE: &str = "call_state";
     /// `welcome` and `renewed` list the patterns of the tools that the token allows.
     pub const GRANTED_TOOLS: &str = "granted_tools";
+    /// `execute` says in which form the code gets integers that no number holds.
+    pub const LARGE_INTEGERS: &str = "large_integers";
     /// `execute` carries sources of functions that run beside the code.
     pub const LOCAL_TOOLS: &str = "local_tools";
     /// The host shows a newer token with `renew`.
@@ -36,5 +38,6 @@ pub mod feature {
     pub const TRACEPARENT: &str = "traceparent";
 
     /// Lists every feature of this version.
-    pub const ALL: [&str; 7] = [CALL_STATE, GRANTED_TOOLS, LOCAL_TOOLS, RENEW, REPEATABLE, TOOLS_CHANGED, TRACEPARENT];
+    pub const ALL: [&str; 8] =
+        [CALL_STATE, GRANTED_TOOLS, LARGE_INTEGERS, LOCAL_TOOLS, RENEW, REPEATABLE, TOOLS_CHANGED, TRACEPARENT];
 }

@@ -30,8 +30,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 execution_id: "e".into(),
                 remaining_ms: 300,
                 traceparent: "t".into(),
+                line: 7,
             }),
-            "0a180a01311203612e621a027b7d820101658801ac0292010174",
+            "0a1b0a01311203612e621a027b7d820101658801ac0292010174980107",
         ),
         (
             Payload::ToolResult(wire::ToolResult {
@@ -55,8 +56,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 traceparent: "t".into(),
                 seed: Some(1),
                 now_ms: Some(-1),
+                large_integers: wire::LargeIntegers::Text.into(),
             }),
-            "1a3a0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101",
+            "1a3d0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101b80101",
         ),
         (
             Payload::Result(wire::Result {

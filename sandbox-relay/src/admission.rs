@@ -1,17 +1,17 @@
 //! Admits executions: limits how many run at once, for each session, for each subject and in all, and queues the rest
 //! fairly between subjects.
+//!
+//! An execution that waits for a person can be *parked*: it gives its place back, and its worker sleeps with what it
+//! holds, within a bound of its own. It takes a place again before it goes on.
+
+mod memory;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Memory that one execution is assumed to need.
-const EXECUTION_BYTES: u64 = 96 << 20;
-/// Memory that the relay itself is assumed to need.
-const RELAY_BYTES: u64 = 64 << 20;
+pub(crate) use memory::{executions_for_memory, parked_for_memory};
 
 /// Maximum numbers of executions that run and that wait.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,8 @@ pub(crate) struct AdmissionConfig {
     pub(crate) running_per_session: usize,
     pub(crate) waiting: usize,
     pub(crate) waiting_per_subject: usize,
+    /// Bytes that the workers of parked executions may hold together; those of one subject, half of it.
+    pub(crate) parked_bytes: u64,
 }
 
 /// Number of a session; unique while the relay runs.
@@ -53,6 +55,9 @@ struct State {
     sessions: HashMap<SessionNumber, usize>,
     /// Tickets that have a place.
     granted: HashSet<u64>,
+    /// Tickets of parked executions, each with the bytes that its worker holds.
+    parked: HashMap<u64, u64>,
+    parked_bytes: u64,
     /// Subjects with waiting executions, in the order of their turns.
     turns: VecDeque<Arc<str>>,
 }
@@ -60,7 +65,10 @@ struct State {
 #[derive(Debug, Default)]
 struct Subject {
     running: usize,
+    /// Executions that wait for a place. Parked ones that come back stand before the others.
     waiting: VecDeque<Waiter>,
+    parked: usize,
+    parked_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -68,6 +76,8 @@ struct Waiter {
     ticket: u64,
     session: SessionNumber,
     granted: oneshot::Sender<()>,
+    /// `true`: it was parked. It counts in no queue's limit and is not turned away.
+    comes_back: bool,
 }
 
 /// Proof that an execution may run. Dropping it frees the place, or leaves the queue.
@@ -90,6 +100,8 @@ impl Admission {
             subjects: HashMap::new(),
             sessions: HashMap::new(),
             granted: HashSet::new(),
+            parked: HashMap::new(),
+            parked_bytes: 0,
             turns: VecDeque::new(),
         })))
     }
@@ -121,13 +133,13 @@ impl Admission {
         state.next_ticket += 1;
         let (granted, receiver) = oneshot::channel();
         let entry = state.subjects.entry(Arc::clone(&subject)).or_default();
-        entry.waiting.push_back(Waiter { ticket, session, granted });
+        entry.waiting.push_back(Waiter { ticket, session, granted, comes_back: false });
         if entry.waiting.len() == 1 {
             state.turns.push_back(Arc::clone(&subject));
         }
         state.waiting += 1;
         state.grant();
-        let waiting_of_subject = state.subjects.get(&subject).map_or(0, |subject| subject.waiting.len());
+        let waiting_of_subject = state.subjects.get(&subject).map_or(0, Subject::new_ones);
         let refused = match state.granted.contains(&ticket) {
             true => None,
             false if waiting_of_subject > config.waiting_per_subject => Some(Overloaded::Subject),
@@ -140,15 +152,16 @@ impl Admission {
         refused.map_or(Ok((permit, receiver)), Err)
     }
 
-    /// Admits no execution from now on and turns away those that wait.
+    /// Admits no execution from now on and turns away those that wait. Parked ones come back.
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
         state.draining = true;
         state.waiting = 0;
-        state.turns.clear();
-        for subject in state.subjects.values_mut() {
-            subject.waiting.clear();
+        let State { subjects, turns, .. } = &mut *state;
+        for subject in subjects.values_mut() {
+            subject.waiting.retain(|waiter| waiter.comes_back);
         }
+        turns.retain(|name| subjects.get(name).is_some_and(|subject| !subject.waiting.is_empty()));
     }
 
     /// Returns how many executions may run at once.
@@ -162,13 +175,39 @@ impl Admission {
         (state.running, state.waiting)
     }
 
+    /// Returns the number of parked executions.
+    pub(crate) fn parked(&self) -> usize {
+        self.lock().parked.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // The counts are changed only under this lock, by code that does not panic half way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Subject {
+    /// Returns the number of waiting executions that have not run yet.
+    fn new_ones(&self) -> usize {
+        self.waiting.iter().filter(|waiter| !waiter.comes_back).count()
+    }
+}
+
 impl State {
+    /// Frees a place.
+    fn leave(&mut self, subject: &str, session: SessionNumber) {
+        if let Some(subject) = self.subjects.get_mut(subject) {
+            subject.running -= 1;
+        }
+        self.running -= 1;
+        if let Some(running) = self.sessions.get_mut(&session) {
+            *running -= 1;
+            if *running == 0 {
+                self.sessions.remove(&session);
+            }
+        }
+    }
+
     /// Gives free places to waiting executions, one subject's turn after the other.
     fn grant(&mut self) {
         let mut passed_over = 0;
@@ -189,7 +228,14 @@ impl State {
             passed_over = 0;
             subject.running += 1;
             self.running += 1;
-            self.waiting -= 1;
+            if waiter.comes_back {
+                let bytes = self.parked.remove(&waiter.ticket).unwrap_or_default();
+                subject.parked -= 1;
+                subject.parked_bytes -= bytes;
+                self.parked_bytes -= bytes;
+            } else {
+                self.waiting -= 1;
+            }
             *self.sessions.entry(waiter.session).or_default() += 1;
             self.granted.insert(waiter.ticket);
             if !subject.waiting.is_empty() {
@@ -201,134 +247,75 @@ impl State {
     }
 }
 
+impl ExecutionPermit {
+    /// Gives the place back while the execution waits for a person. Its worker holds `bytes` of memory. Returns
+    /// `false`, and keeps the place, where parked executions would hold more than they may.
+    #[must_use]
+    pub(crate) fn park(&self, bytes: u64) -> bool {
+        let mut state = self.admission.lock();
+        let most = state.config.parked_bytes;
+        if !state.granted.contains(&self.ticket) || state.parked_bytes.saturating_add(bytes) > most {
+            return false;
+        }
+        let Some(subject) = state.subjects.get_mut(&self.subject) else { return false };
+        if subject.parked_bytes.saturating_add(bytes) > most / 2 {
+            return false;
+        }
+        subject.parked += 1;
+        subject.parked_bytes += bytes;
+        state.parked_bytes += bytes;
+        state.parked.insert(self.ticket, bytes);
+        state.granted.remove(&self.ticket);
+        state.leave(&self.subject, self.session);
+        state.grant();
+        true
+    }
+
+    /// Asks for a place again after [`park`](Self::park). The execution comes before those of its subject that have not
+    /// run yet. The receiver gets its message when the place is there.
+    pub(crate) fn come_back(&self) -> oneshot::Receiver<()> {
+        let mut guard = self.admission.lock();
+        let state = &mut *guard;
+        let (granted, receiver) = oneshot::channel();
+        let Some(subject) = state.subjects.get_mut(&self.subject) else { return receiver };
+        let waiter = Waiter { ticket: self.ticket, session: self.session, granted, comes_back: true };
+        let at = subject.waiting.iter().take_while(|waiter| waiter.comes_back).count();
+        subject.waiting.insert(at, waiter);
+        if subject.waiting.len() == 1 {
+            state.turns.push_back(Arc::clone(&self.subject));
+        }
+        state.grant();
+        receiver
+    }
+}
+
 impl Drop for ExecutionPermit {
     fn drop(&mut self) {
         let mut guard = self.admission.lock();
         let state = &mut *guard;
-        let Some(subject) = state.subjects.get_mut(&self.subject) else { return };
         if state.granted.remove(&self.ticket) {
-            subject.running -= 1;
-            state.running -= 1;
-            if let Some(running) = state.sessions.get_mut(&self.session) {
-                *running -= 1;
-                if *running == 0 {
-                    state.sessions.remove(&self.session);
-                }
-            }
-        } else if let Some(at) = subject.waiting.iter().position(|waiter| waiter.ticket == self.ticket) {
-            subject.waiting.remove(at);
-            state.waiting -= 1;
+            state.leave(&self.subject, self.session);
+        }
+        let Some(subject) = state.subjects.get_mut(&self.subject) else { return };
+        if let Some(bytes) = state.parked.remove(&self.ticket) {
+            subject.parked -= 1;
+            subject.parked_bytes -= bytes;
+            state.parked_bytes -= bytes;
+        }
+        if let Some(at) = subject.waiting.iter().position(|waiter| waiter.ticket == self.ticket)
+            && let Some(waiter) = subject.waiting.remove(at)
+        {
+            state.waiting -= usize::from(!waiter.comes_back);
             if subject.waiting.is_empty() {
                 state.turns.retain(|name| *name != self.subject);
             }
         }
-        if subject.running == 0 && subject.waiting.is_empty() {
+        if subject.running == 0 && subject.waiting.is_empty() && subject.parked == 0 {
             state.subjects.remove(&self.subject);
         }
         state.grant();
     }
 }
 
-/// Returns how many executions fit into the memory that this process may use: that of its cgroup, else that of the
-/// machine.
-pub(crate) fn executions_for_memory() -> usize {
-    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-    });
-    let bytes = machine.unwrap_or(1 << 30).min(cgroup_memory().unwrap_or(u64::MAX));
-    usize::try_from(bytes.saturating_sub(RELAY_BYTES) / EXECUTION_BYTES).unwrap_or(usize::MAX).max(1)
-}
-
-/// Returns the memory limit of this process's cgroup, version 2 or 1; `None`: it has none.
-fn cgroup_memory() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let mut limits = Vec::new();
-    for line in own.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            _ if controllers.split(',').any(|it| it == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-            _ => continue,
-        };
-        // In a container the root is the container's own group, whatever its path outside.
-        for group in [path, ""] {
-            let file = Path::new(root).join(group.trim_start_matches('/')).join(file);
-            limits.extend(fs::read_to_string(file).ok().and_then(|text| text.trim().parse::<u64>().ok()));
-        }
-    }
-    limits.into_iter().min()
-}
-
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests {
-    use super::*;
-
-    fn admission() -> Admission {
-        Admission::new(AdmissionConfig {
-            running: 3,
-            running_per_subject: 2,
-            running_per_session: 1,
-            waiting: 4,
-            waiting_per_subject: 3,
-        })
-    }
-
-    fn ask(admission: &Admission, subject: &str, session: u64) -> (ExecutionPermit, oneshot::Receiver<()>) {
-        admission.enqueue(subject.into(), SessionNumber(session)).unwrap()
-    }
-
-    fn granted(receiver: &mut oneshot::Receiver<()>) -> bool {
-        receiver.try_recv().is_ok()
-    }
-
-    #[test]
-    fn places_are_counted_per_session_per_subject_and_in_all() {
-        let admission = admission();
-        let (first, mut first_granted) = ask(&admission, "a", 1);
-        assert!(granted(&mut first_granted));
-        let (_same_session, mut same_session) = ask(&admission, "a", 1);
-        assert!(!granted(&mut same_session), "one per session");
-        let (_second, mut second) = ask(&admission, "a", 2);
-        assert!(granted(&mut second), "another session of the subject passes the one that has to wait");
-        let (_third, mut third) = ask(&admission, "a", 3);
-        assert!(!granted(&mut third), "two per subject");
-        let (_other, mut other) = ask(&admission, "b", 4);
-        assert!(granted(&mut other));
-        assert_eq!(admission.load(), (3, 2));
-        drop(first);
-        assert!(granted(&mut same_session), "a place that is given back goes to who waited longest");
-        assert_eq!(admission.load(), (3, 1));
-    }
-
-    #[test]
-    fn subjects_take_turns_and_full_queues_turn_away() {
-        let admission = admission();
-        let running: Vec<_> = [("a", 1), ("a", 2), ("b", 3)].map(|(it, n)| ask(&admission, it, n)).into();
-        let (_a1, mut a1) = ask(&admission, "a", 4);
-        let (_a2, mut a2) = ask(&admission, "a", 5);
-        let (_c, mut c) = ask(&admission, "c", 6);
-        let (_a3, _) = ask(&admission, "a", 7);
-        assert_eq!(admission.enqueue("a".into(), SessionNumber(8)).unwrap_err(), Overloaded::Subject);
-        assert_eq!(admission.enqueue("d".into(), SessionNumber(9)).unwrap_err(), Overloaded::Relay);
-        let mut running = running.into_iter();
-        drop(running.next());
-        drop(running.next());
-        assert!(granted(&mut a1) && granted(&mut c), "the second place goes to the other subject");
-        assert!(!granted(&mut a2));
-    }
-
-    #[test]
-    fn who_stops_waiting_leaves_nothing_behind() {
-        let admission = admission();
-        let held: Vec<_> = [("a", 1), ("b", 2), ("c", 3)].map(|(it, n)| ask(&admission, it, n)).into();
-        drop(ask(&admission, "d", 4));
-        assert_eq!(admission.load(), (3, 0));
-        drop(held);
-        assert_eq!(admission.load(), (0, 0));
-        let state = admission.lock();
-        assert!(state.subjects.is_empty() && state.sessions.is_empty() && state.turns.is_empty());
-    }
-}
+mod tests;

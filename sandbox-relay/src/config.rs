@@ -130,6 +130,10 @@ pub struct ServerSettings {
     /// Maximum number of running executions of one subject
     #[arg(long, env = "RELAY_SUBJECT_EXECUTIONS", default_value_t = 32)]
     pub(crate) subject_executions: usize,
+    /// Memory that the workers of executions may hold that wait for a person's approval and have given their places
+    /// back, in MiB, of which one subject may have half; 0 is a quarter of the memory
+    #[arg(long, env = "RELAY_APPROVAL_MEMORY", default_value_t = 0)]
+    pub(crate) approval_memory: u64,
     /// Number of executions of one subject that use a processor while others want it; 0 is the number of cores less one
     #[arg(long, env = "RELAY_SUBJECT_CPUS", default_value_t = 0)]
     pub(crate) subject_cpus: usize,

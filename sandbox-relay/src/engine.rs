@@ -52,6 +52,11 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// Returns the place, which the execution can give back while it waits for people.
+    pub(crate) fn place(&self) -> Arc<ExecutionPermit> {
+        Arc::clone(&self.place)
+    }
+
     /// Ends the process and gives its share of the processors back. The place stays taken until it is dropped.
     pub(crate) fn end_worker(self) -> Arc<ExecutionPermit> {
         self.place
@@ -110,6 +115,11 @@ impl Engine {
     /// Returns the number of running and of waiting executions.
     pub(crate) fn load(&self) -> (usize, usize) {
         self.admission.load()
+    }
+
+    /// Returns the number of executions that wait for people and hold no place.
+    pub(crate) fn parked(&self) -> usize {
+        self.admission.parked()
     }
 
     /// Admits no execution from now on and turns away those that wait.

@@ -119,7 +119,7 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let request = ExecutionRequest { input, bindings, ..ExecutionRequest::new(source, limits) };
     // Without a sender the execution would count as cancelled.
     let (_sender, commands) = mpsc::channel(1);
-    let control = Control { commands, states: Arc::default() };
+    let control = Control { commands, states: Arc::default(), place: None };
     execution::run(&mut worker, request, control, sink).await.result.map(drop)
 }
 

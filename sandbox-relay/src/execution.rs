@@ -8,6 +8,7 @@ mod clock;
 mod hostile_worker;
 mod link;
 mod outcome;
+mod place;
 mod request;
 mod run;
 mod states;
@@ -24,11 +25,13 @@ use relay_proto::{Binding, Code, ErrorCode, LimitName, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
+use crate::admission::ExecutionPermit;
 use crate::sandbox::pool::Worker;
 use crate::store;
 use link::{Reader, Writer, put_instruction};
 use outcome::Ended;
 pub(crate) use outcome::{ExecutionError, Outcome};
+use place::Place;
 pub(crate) use request::{Bindings, ExecutionRequest};
 use run::Run;
 pub(crate) use states::{CallStates, Wait};
@@ -51,6 +54,8 @@ pub(crate) struct Control {
     /// Commands. The execution is cancelled when all senders are gone.
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) states: Arc<CallStates>,
+    /// Place that the execution holds and can give back while it waits for people; `None`: it holds none.
+    pub(crate) place: Option<Arc<ExecutionPermit>>,
 }
 
 /// Number that the worker gave a call.
@@ -67,8 +72,9 @@ pub(crate) struct CallFailure {
 /// Event of a running execution.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The script calls a tool. `remaining` is the time until the call expires.
-    Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration },
+    /// The script calls a tool. `remaining` is the time until the call expires, `line` the line of the code that calls,
+    /// from 1; 0 is unknown.
+    Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration, line: u32 },
     /// A call has expired: its answer is not wanted any more.
     CallGivenUp { call: WorkerCall, reason: &'static str },
     /// The script printed.
@@ -116,7 +122,7 @@ pub(crate) async fn run(
     control: Control,
     sink: &mut impl EventSink,
 ) -> Outcome {
-    let Control { mut commands, states } = control;
+    let Control { mut commands, states, place } = control;
     let limits = request.limits;
     let store_writes = if request.bindings.has(Binding::Store) { store::MAX_WRITES } else { 0 };
     let (mut reader, writer) = match begin(worker, request) {
@@ -129,11 +135,16 @@ pub(crate) async fn run(
         }
     };
     let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes);
+    let mut place = Place::new(place);
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
     tokio::pin!(deadline);
     let ended = loop {
-        run.writer.try_write();
+        place.update(run.waits_for_people());
+        run.hold_clocks(place.comes_back());
+        if place.is_held() {
+            run.writer.try_write();
+        }
         if deadline.deadline() != run.next_check() {
             deadline.as_mut().reset(run.next_check());
         }
@@ -156,7 +167,8 @@ pub(crate) async fn run(
             },
             () = states.changed() => run.update_clocks(),
             // The next round writes.
-            () = run.writer.writable(), if run.writer.is_pending() => {}
+            () = run.writer.writable(), if run.writer.is_pending() && place.is_held() => {}
+            change = place.changed() => place.apply(change, run.worker),
             permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {
                 (Some(permit), Some(event)) => {
                     sink.send(permit, event);
@@ -178,12 +190,17 @@ pub(crate) async fn run(
         }
     };
     drop(commands);
-    if let Some(event @ Event::Output(_)) = pending
-        && let Ok(Some(permit)) = tokio::time::timeout(DELIVER_WITHIN, sink.reserve(event.weight())).await
-    {
-        sink.send(permit, event);
-    }
-    run.outcome(ended)
+    let printed = pending.filter(|event| matches!(event, Event::Output(_)));
+    let rest = if let Ended::Stopped(_) = ended { run.take_rest(&mut reader, sink) } else { Vec::new() };
+    let deliver = async {
+        for event in printed.into_iter().chain(rest) {
+            let Some(permit) = sink.reserve(event.weight()).await else { return };
+            sink.send(permit, event);
+        }
+    };
+    // A sink that takes too long misses the rest.
+    let _ = tokio::time::timeout(DELIVER_WITHIN, deliver).await;
+    run.outcome(ended, place.waited())
 }
 
 /// Sets the worker's memory limit and hands it the request.

@@ -140,6 +140,7 @@ async fn context(workers: Vec<UnixStream>) -> std::io::Result<SessionContext> {
         running_per_session: 4,
         waiting: 4,
         waiting_per_subject: 4,
+        parked_bytes: 1 << 20,
     });
     let pools = Pools { interpreter: Pool::of_sockets(workers)?, compiler: None };
     let limits = LimitSettings { defaults: Limits::defaults(), maxima: Limits::maxima() };

@@ -137,6 +137,10 @@ fn engine(settings: &Settings, cores: usize) -> Result<Engine, ServeError> {
         running_per_session: server.session_executions,
         waiting: server.queue,
         waiting_per_subject: server.subject_queue,
+        parked_bytes: match server.approval_memory {
+            0 => admission::parked_for_memory(),
+            mib => mib.saturating_mul(1 << 20),
+        },
     });
     let pool = settings.workers.pool(settings.limits()?.maxima);
     let pools = Pools {

@@ -77,13 +77,15 @@ fn routes(server: Arc<Server>) -> Router {
 }
 
 async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
-    let (executions, queued) = server.sessions.engine.load();
+    let engine = &server.sessions.engine;
+    let ((executions, queued), parked) = (engine.load(), engine.parked());
     Json(json!({
         "ok": true,
         "connected": server.lifecycle.sessions(),
         "encoding": "protobuf",
         "executions": executions,
         "queued": queued,
+        "waiting_for_people": parked,
         "version": env!("CARGO_PKG_VERSION"),
     }))
 }

@@ -24,6 +24,16 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
     .await;
 }
 
+/// Waits for something that will be so soon, and that takes a question to see.
+pub(crate) async fn until_async(condition: impl AsyncFn() -> bool) {
+    within(async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
 pub(crate) fn binary() -> PathBuf {
     env!("CARGO_BIN_EXE_sandbox-relay").into()
 }

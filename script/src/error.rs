@@ -1,5 +1,7 @@
 //! Reports why a text is no program, and where.
 
+use crate::lines;
+
 /// Reports a source that does not parse, or has no form that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -16,14 +18,8 @@ pub struct SyntaxError {
 impl SyntaxError {
     /// Makes an error at a byte offset of a text.
     pub(crate) fn at(text: &str, offset: usize, message: String, hint: &'static str) -> Self {
-        let before = text.get(..offset.min(text.len())).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Self {
-            message,
-            line: count(before.matches('\n').count() + 1),
-            column: count(before[line_start..].encode_utf16().count() + 1),
-            hint,
-        }
+        let (line, column) = lines::place(text, offset);
+        Self { message, line, column, hint }
     }
 
     /// Moves the error down by a number of lines.
@@ -43,7 +39,3 @@ impl std::fmt::Display for SyntaxError {
 }
 
 impl std::error::Error for SyntaxError {}
-
-fn count(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}

@@ -1,5 +1,12 @@
 //! Finds the code inside Markdown: its fence, its first line, and the language that it is marked as.
 
+mod prose;
+
+use crate::lines;
+
+/// Mark at the start of a file that some editors write. JavaScript takes it for white space.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{FEFF}';
+
 /// Language that the code is marked as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marked {
@@ -30,7 +37,8 @@ pub(crate) enum Fence<'a> {
 /// Finds the fence of a text whose first line that is not blank opens one. As JavaScript it would begin with an empty
 /// template that is called, which no program does.
 pub(crate) fn fenced(source: &str) -> Fence<'_> {
-    let Some((line, first)) = (0_u32..).zip(source.lines()).find(|(_, line)| !line.trim().is_empty()) else {
+    let is_blank = |line: &str| line.trim_start_matches(BYTE_ORDER_MARK).trim().is_empty();
+    let Some((line, first)) = (0_u32..).zip(source.lines()).find(|(_, line)| !is_blank(line)) else {
         return Fence::None;
     };
     if opening(first).is_none() {
@@ -48,10 +56,13 @@ pub(crate) fn first_fence(source: &str) -> Option<Code<'_>> {
     let mut unmarked = None;
     let mut open: Option<(&str, &str, usize, u32)> = None;
     let mut offset = 0;
-    for (number, line) in (1_u32..).zip(source.split_inclusive('\n')) {
+    for line in source.split_inclusive('\n') {
         let end = offset + line.len();
         match open {
-            None => open = opening(line).map(|(marker, language)| (marker, language, end, number)),
+            None => {
+                let first_line = || lines::count_breaks(&source[..offset]) + 1;
+                open = opening(line).map(|(marker, language)| (marker, language, end, first_line()));
+            }
             Some((marker, language, start, first_line)) if closes(line, marker) => {
                 open = None;
                 let found = pick(&source[start..offset], language, first_line, &mut unmarked);
@@ -67,6 +78,22 @@ pub(crate) fn first_fence(source: &str) -> Option<Code<'_>> {
     let last =
         open.and_then(|(_, language, start, first_line)| pick(&source[start..], language, first_line, &mut unmarked));
     last.or(unmarked)
+}
+
+/// Returns what [`first_fence`] does, and the number of the line that opens the first fence of all, counted from 1. The
+/// first is `None` if the text before the first fence is not surely prose: the fence may be part of a program then, in a
+/// comment or a template.
+pub(crate) fn fence_after_prose(source: &str) -> (Option<Code<'_>>, u32) {
+    let mut offset = 0;
+    for line in source.split_inclusive('\n') {
+        if opening(line).is_some() {
+            let before = &source[..offset];
+            let code = if prose::is_prose(before) { first_fence(source) } else { None };
+            return (code, lines::count_breaks(before) + 1);
+        }
+        offset += line.len();
+    }
+    (None, 0)
 }
 
 /// Returns the code before a closing fence whose opening was lost; `None`: there is none.
@@ -96,6 +123,7 @@ fn pick<'a>(text: &'a str, language: &str, first_line: u32, unmarked: &mut Optio
 
 /// Returns the marker and the language of a line that opens a fence; `None`: it opens none.
 fn opening(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start_matches(BYTE_ORDER_MARK);
     let indented = line.trim_end().trim_start_matches(' ');
     if line.len() - line.trim_start_matches(' ').len() > 3 {
         return None;

@@ -9,18 +9,23 @@
 //! 4. `prepare`: tells the form of the code, and makes the module for it.
 //!
 //! [`shortcut()`] tells whether the code is one tool call with literal arguments, which a host can make without a
-//! sandbox. [`references()`] lists the names that the code declares, and those that it uses and does not declare.
-//! [`json`] writes JSON as V8 does.
+//! sandbox. [`calls()`] lists the tool calls that a program makes for certain. [`references()`] lists what the code
+//! declares, uses and loses, for hints. [`json`] writes JSON as V8 does.
 //!
 //! The parser recurses. [`prepare()`] and [`references()`] may overflow the stack on deeply nested code: call them
-//! where that is expected. [`shortcut()`] and [`json`] check size and depth first and are safe anywhere. `scan` counts
-//! tokens of JavaScript, so `shortcut` must not parse anything else (TypeScript has the same tokens, JSX has not).
+//! where that is expected. [`shortcut()`], [`calls()`] and [`json`] check size and depth first and are safe anywhere.
+//! `scan` and `nesting` count tokens of JavaScript, so `shortcut` and `calls` must not parse anything else (TypeScript
+//! has the same tokens, JSX has not).
 #![warn(missing_docs)]
 
+mod calls;
 mod error;
 mod fence;
+pub mod integers;
 pub mod json;
+mod lines;
 mod literal;
+mod nesting;
 mod parse;
 mod prepare;
 mod references;
@@ -28,8 +33,12 @@ mod scan;
 mod shortcut;
 mod strip;
 
+pub use calls::{Given, MAX_CALLS, ProgramCall, UsedPromise, calls};
 pub use error::SyntaxError;
 pub use literal::Literal;
 pub use prepare::{Entry, Prepared, prepare};
-pub use references::{MAX_DECLARED_NAMES, References, Undeclared, references};
+pub use references::{
+    Arguments, Chain, ChainUse, MAX_DECLARED_NAMES, MAX_MEMBERS, Member, Nothing, Place, PromiseUse, References,
+    Undeclared, Used, references,
+};
 pub use shortcut::{Callee, LiteralCall, MAX_SHORTCUT_BYTES, Shortcut, shortcut};

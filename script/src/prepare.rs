@@ -3,6 +3,7 @@
 //! The author's own text stays on its own lines and columns, so that every position in an error is the author's.
 
 mod form;
+mod language;
 
 use std::borrow::Cow;
 
@@ -16,7 +17,8 @@ use crate::error::SyntaxError;
 use crate::fence::{self, Code, Fence, Marked};
 use crate::parse::{self, ParseError};
 use crate::strip::{self, EXPRESSION_LEAD, Objects, Stripped};
-use form::{form, is_function};
+use form::{FunctionKind, form};
+use language::{FORMS_HINT, SHELL_HINT};
 
 /// Code as V8 gets it.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ enum Tree<'a> {
     /// One expression that means something else, or nothing, as statements.
     Expression {
         span: Span,
-        is_function: bool,
+        function: Option<FunctionKind>,
     },
 }
 
@@ -70,9 +72,13 @@ enum Failure {
     Markdown,
 }
 
-const FORMS_HINT: &str = "send JavaScript or TypeScript: statements with `return`, one expression, or one function";
-const SHELL_HINT: &str = "this looks like a shell script; send JavaScript or TypeScript";
 const FENCE_HINT: &str = "send JavaScript, alone or in a fence marked js, javascript, ts or typescript";
+
+impl JavaScript<'_> {
+    fn into_owned(self) -> JavaScript<'static> {
+        JavaScript { text: Cow::Owned(self.text.into_owned()), enums: self.enums }
+    }
+}
 
 impl Failure {
     /// Makes the error for the author.
@@ -80,7 +86,7 @@ impl Failure {
         match self {
             Self::Refused(error) => error,
             Self::Parse(error) => {
-                let hint = language_hint(text);
+                let hint = language::hint(text, error.offset);
                 error.in_text(text, hint)
             }
             // Both lead to another reading of the text; they are left when that fails, too.
@@ -111,21 +117,6 @@ impl Prepared {
     }
 }
 
-/// Returns advice about a text that does not parse, by how its lines begin.
-fn language_hint(text: &str) -> &'static str {
-    let begins = |words: &[&str]| text.lines().any(|line| words.iter().any(|word| line.trim_start().starts_with(word)));
-    let first = text.trim_start();
-    if first.starts_with("<!") || first.starts_with("<html") {
-        "this looks like HTML; send JavaScript or TypeScript"
-    } else if begins(&["def ", "elif ", "print(", "import json", "import os", "from ", "except", "with open("]) {
-        "this looks like Python; send JavaScript or TypeScript"
-    } else if begins(&["curl ", "npm ", "echo ", "cd ", "sudo ", "export PATH", "$ "]) {
-        SHELL_HINT
-    } else {
-        FORMS_HINT
-    }
-}
-
 /// Makes the module to run of an author's source: JavaScript or TypeScript, alone or in a Markdown fence.
 ///
 /// The parser recurses: deep nesting may overflow the stack, which the caller has to expect.
@@ -144,19 +135,24 @@ fn language_hint(text: &str) -> &'static str {
 /// [`SyntaxError`]: the source does not parse, is another language, imports something, or is a module without a
 /// program.
 pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
-    in_fence(source, |text, marked| {
-        if let Some(script) = text.strip_prefix("#!") {
-            let program = script.lines().next().unwrap_or("");
-            if !["node", "deno", "bun", "tsx"].iter().any(|known| program.contains(known)) {
-                let message = format!("`#!{program}` is not available");
-                return Err(Failure::Refused(SyntaxError::at(text, 0, message, SHELL_HINT)));
-            }
-            // The first line becomes a comment, wherever it ends up.
-            return prepare_text(&format!("//{script}"), marked);
-        }
-        prepare_text(text, marked)
-    })
-    .map(|(prepared, lines)| prepared.moved(lines))
+    in_fence(source, |text, marked| prepare_text(&without_program_line(text)?, marked))
+        .map(|(prepared, lines)| prepared.moved(lines))
+}
+
+/// Makes a comment of a first line like `#!/usr/bin/env node`, wherever it will end up.
+///
+/// # Errors
+/// [`Failure::Refused`]: the line names a program that runs no JavaScript.
+fn without_program_line(text: &str) -> Result<Cow<'_, str>, Failure> {
+    let mark = if text.starts_with(fence::BYTE_ORDER_MARK) { fence::BYTE_ORDER_MARK.len_utf8() } else { 0 };
+    let (mark, rest) = text.split_at(mark);
+    let Some(script) = rest.strip_prefix("#!") else { return Ok(Cow::Borrowed(text)) };
+    let program = script.lines().next().unwrap_or("");
+    if !["node", "deno", "bun", "tsx"].iter().any(|known| program.contains(known)) {
+        let message = format!("`#!{program}` is not available");
+        return Err(Failure::Refused(SyntaxError::at(text, 0, message, SHELL_HINT)));
+    }
+    Ok(Cow::Owned(format!("{mark}//{script}")))
 }
 
 /// Makes plain JavaScript of an author's source. Returns it with the number of lines of Markdown before it.
@@ -164,7 +160,14 @@ pub fn prepare(source: &str) -> Result<Prepared, SyntaxError> {
 /// # Errors
 /// [`SyntaxError`], as for [`prepare()`].
 pub(crate) fn javascript(source: &str) -> Result<(JavaScript<'_>, u32), SyntaxError> {
-    in_fence(source, |text, marked| to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code))
+    in_fence(source, |text, marked| match without_program_line(text)? {
+        Cow::Borrowed(text) => plain(text, marked),
+        Cow::Owned(text) => plain(&text, marked).map(JavaScript::into_owned),
+    })
+}
+
+fn plain(text: &str, marked: Marked) -> Result<JavaScript<'_>, Failure> {
+    to_javascript(text, marked, |_, _| Ok(())).map(|(code, ())| code)
 }
 
 /// Runs `work` on the code of a text that may be Markdown. Returns its result with the number of lines before the code.
@@ -195,12 +198,17 @@ fn in_fence<'a, T>(
     if let Some(text) = fence::before_closing_fence(source) {
         return work_on(Code { text, first_line: 0, marked: Marked::JavaScript });
     }
-    let markdown = matches!(failure, Failure::Markdown);
+    let is_markdown = matches!(failure, Failure::Markdown);
     let error = failure.in_text(source);
-    match fence::first_fence(source) {
-        // Prose fails before the fence. Code that fails later may hold a fence in a string.
-        Some(code) if markdown || error.line < code.first_line => work_on(code),
-        _ => Err(error),
+    match fence::fence_after_prose(source) {
+        (Some(code), _) => work_on(code),
+        (None, line) if is_markdown => Err(SyntaxError {
+            message: "there is code both before and inside of a Markdown fence".into(),
+            line,
+            column: 1,
+            hint: FENCE_HINT,
+        }),
+        (None, _) => Err(error),
     }
 }
 
@@ -256,7 +264,7 @@ fn tree<'a>(allocator: &'a Allocator, text: &'a str) -> Result<Tree<'a>, Failure
     if memmem::find(text.as_bytes(), b"```").is_some() && has_fence(&program) {
         return Err(Failure::Markdown);
     }
-    if let ([Statement::BlockStatement(_)], []) = (program.body.as_slice(), program.directives.as_slice())
+    if let [Statement::BlockStatement(_)] = program.body.as_slice()
         && let Some(expression) = leading_expression(allocator, text)?
     {
         return Ok(expression);
@@ -286,10 +294,13 @@ fn has_fence(program: &Program<'_>) -> bool {
 
 /// Parses the text as one expression, behind `0,`. `None`: it is none.
 fn leading_expression<'a>(allocator: &'a Allocator, text: &str) -> Result<Option<Tree<'a>>, Failure> {
-    let led = allocator.alloc_str(&format!("{EXPRESSION_LEAD}{text}"));
-    let Ok(program) = parse::javascript(allocator, led) else { return Ok(None) };
+    let at = strip::end_of_directive(text);
+    let Ok(program) = parse::javascript(allocator, strip::led(allocator, text, at)) else { return Ok(None) };
     if strip::is_typescript(&program) {
         return Err(Failure::NotJavaScript);
+    }
+    if program.directives.len() != usize::from(at > 0) {
+        return Ok(None);
     }
     let mut statements = program.body.iter().filter(|statement| !matches!(statement, Statement::EmptyStatement(_)));
     let (Some(Statement::ExpressionStatement(only)), None) = (statements.next(), statements.next()) else {
@@ -298,7 +309,7 @@ fn leading_expression<'a>(allocator: &'a Allocator, text: &str) -> Result<Option
     let Expression::SequenceExpression(sequence) = &only.expression else { return Ok(None) };
     // An author's own sequence has more parts.
     let [_, last] = sequence.expressions.as_slice() else { return Ok(None) };
-    let lead = u32::try_from(EXPRESSION_LEAD.len()).unwrap_or(0);
-    let span = Span::new(0, last.span().end.saturating_sub(lead));
-    Ok(Some(Tree::Expression { span, is_function: is_function(last) }))
+    let unled = |offset: u32| offset.saturating_sub(u32::try_from(EXPRESSION_LEAD.len()).unwrap_or(0));
+    let span = Span::new(unled(last.span().start), unled(last.span().end));
+    Ok(Some(Tree::Expression { span, function: form::kind_of(last) }))
 }

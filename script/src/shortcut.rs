@@ -5,12 +5,13 @@
 use memchr::memmem;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::*;
+use oxc_span::GetSpan as _;
 
 use crate::fence::{self, Code, Fence, Marked};
 use crate::json::{self, MAX_DEPTH};
 use crate::literal::Literal;
 use crate::parse;
-use crate::{scan, strip};
+use crate::{lines, scan, strip};
 
 /// Maximum length in bytes of a source that can be a shortcut.
 pub const MAX_SHORTCUT_BYTES: usize = scan::MAX_BYTES;
@@ -33,6 +34,9 @@ pub struct LiteralCall {
     pub callee: Callee,
     /// Arguments; an empty object if the code has none.
     pub arguments: Literal,
+    /// Line and column of the call in the source, as the runtime gives them for an error of it: both counted from 1, the
+    /// column in UTF-16 code units.
+    pub place: (u32, u32),
 }
 
 /// Name of the tool in a call.
@@ -85,12 +89,13 @@ pub fn shortcut(source: &str) -> Option<Shortcut> {
             parse::javascript(&allocator, allocator.alloc_str(&stripped.text)).ok()?
         }
     };
-    let mut shape = Shape { declared: Vec::new(), is_async: true };
+    let mut shape = Shape { code, declared: Vec::new(), is_async: true };
     shape.program(&program).and_then(|expression| shape.action(expression))
 }
 
 /// Code around the call.
 struct Shape<'t> {
+    code: Code<'t>,
     /// Names that the code declares: of the function around the call, of the variable that takes its result.
     declared: Vec<&'t str>,
     /// `true`: the call may have an `await`.
@@ -215,7 +220,25 @@ impl<'t> Shape<'t> {
         Some(Shortcut::Call(LiteralCall {
             callee,
             arguments: arguments.unwrap_or_else(|| Literal::Object(Vec::new())),
+            place: self.place(call)?,
         }))
+    }
+
+    /// Returns the place of a call: that of the name before its parenthesis, else that of the parenthesis. `None`: it is
+    /// not certain.
+    fn place(&self, call: &CallExpression<'_>) -> Option<(u32, u32)> {
+        let offset = match &call.callee {
+            Expression::Identifier(name) => parse::index(name.span.start),
+            Expression::StaticMemberExpression(member) => parse::index(member.property.span.start),
+            callee => {
+                let end = parse::index(callee.span().end);
+                let rest = self.code.text.get(end..)?;
+                let open = rest.find('(')?;
+                rest[..open].trim().is_empty().then_some(end + open)?
+            }
+        };
+        let (line, column) = lines::place(self.code.text, offset);
+        Some((line + self.code.first_line, column))
     }
 }
 
@@ -255,7 +278,7 @@ fn bare<'e, 'a>(expression: &'e Expression<'a>) -> &'e Expression<'a> {
 }
 
 /// Returns the names of `a.b["c"]`; `None`: the expression is no such path.
-fn path<'e>(callee: &'e Expression<'_>) -> Option<Vec<&'e str>> {
+pub(crate) fn path<'e>(callee: &'e Expression<'_>) -> Option<Vec<&'e str>> {
     const MAX_NAMES: usize = 4;
     let mut names = Vec::with_capacity(MAX_NAMES);
     let mut expression = bare(callee);
@@ -282,7 +305,7 @@ fn path<'e>(callee: &'e Expression<'_>) -> Option<Vec<&'e str>> {
     }
 }
 
-fn text_of(argument: &Argument<'_>) -> Option<String> {
+pub(crate) fn text_of(argument: &Argument<'_>) -> Option<String> {
     string(bare(argument.as_expression()?)).map(str::to_owned)
 }
 

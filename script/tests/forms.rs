@@ -6,7 +6,7 @@ use oxc_ast::ast::{Expression, Statement};
 use oxc_parser::{ParseOptions, Parser};
 use oxc_span::{GetSpan as _, SourceType};
 use proptest::prelude::*;
-use relay_script::{Entry, Prepared, prepare, references, shortcut};
+use relay_script::{ChainUse, Entry, Nothing, Prepared, Used, prepare, references, shortcut};
 
 fn error(source: &str) -> (String, u32, u32, &'static str) {
     let error = prepare(source).unwrap_err();
@@ -70,6 +70,100 @@ fn each_form_is_told_by_its_syntax() {
     }
     assert!(prepare("const a = 1; async function main() {}").unwrap().module.contains("return main()"));
     assert!(!prepare("async function main() {}\nawait main()").unwrap().module.contains("return main()"));
+}
+
+#[test]
+fn a_directive_before_a_form_changes_nothing() {
+    use Entry::{Wrapper, WrapperOfFunction};
+    for (source, expected, inner) in [
+        ("\"use strict\";\nasync () => 5", WrapperOfFunction, "(\n             \nasync () => 5\n)"),
+        ("'use strict'\nasync () => 5", WrapperOfFunction, "(\n            \nasync () => 5\n)"),
+        ("\"use strict\"; function f() { return 5 }", WrapperOfFunction, "function f() { return 5 }\n)"),
+        ("\"use strict\";\nfunction () { return 5 }", WrapperOfFunction, "function () { return 5 }\n)"),
+        ("\"use strict\";\nasync (a: number): Promise<number> => a", WrapperOfFunction, "async (a        )"),
+        ("\"use strict\"\nfunction (a: number) { return a }", WrapperOfFunction, "(a        ) { return a }\n)"),
+        ("\"use strict\";\nawait mcp.call('a.b')", Wrapper, "\nawait mcp.call('a.b')\n)"),
+        ("\"use strict\";\n(async () => 5)();", Wrapper, "\n(async () => 5)()\n)"),
+        ("\"use strict\";\n{a: 1}", Wrapper, "{a: 1}\n)"),
+        ("// é\n\"use strict\"; // é\n{a: 1, b: <T>2}", Wrapper, "\n{a: 1, b:    2}\n)"),
+        ("\"use strict\";\n{a: 1} as T", Wrapper, "{a: 1}"),
+        ("'use client'; 'use strict';\nf()", Wrapper, "\nf()\n)"),
+        ("'use strict'; 'the value'", Wrapper, "'the value'\n)"),
+        ("'use strict'; const a = 1; return a", Wrapper, "{\n'use strict'; const a = 1; return a\n}"),
+        ("'use strict'\n+ 'b'", Wrapper, "(\n'use strict'\n+ 'b'\n)"),
+        ("'use strict'; async function main() { return 1 } const a = 1", Wrapper, ";return main();"),
+    ] {
+        let prepared = prepare(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+        assert_eq!(prepared.entry, expected, "{source}");
+        assert!(prepared.module.contains(inner), "{source}: {:?}", prepared.module);
+        assert_whole(source, &prepared);
+    }
+    assert_eq!(
+        (error("'use strict';\n{ a: 1 as T, b: @x class {} }").1, error("'use strict';{ b: @x class {} }").2),
+        (2, 19)
+    );
+}
+
+#[test]
+fn a_program_that_a_call_does_not_run_is_refused() {
+    for (source, line) in [
+        ("async function* main() { yield 1 }", 1),
+        ("const a = 1;\nfunction* main() { yield a }", 2),
+        ("const a = 1;\nconst main = async function* () { yield a }", 2),
+        ("export async function* main() { yield 1 }", 1),
+        ("export default async function* () { yield 1 }", 1),
+        ("export default (function* () { yield 1 })", 1),
+        ("(function* () { yield 1 })", 1),
+        ("async function* () { yield 1 }", 1),
+        ("'use strict';\nasync function* (): AsyncGenerator<number> { yield 1 }", 2),
+    ] {
+        let (message, at, _, hint) = error(source);
+        assert!(message.contains("is a generator function"), "{source}: {message}");
+        assert!(at == line && hint.contains("without `*`"), "{source}: {hint} at {at}");
+    }
+    for source in [
+        "export default { async run() { return 1 } }",
+        "const a = 1;\nexport default ({ run: async () => a, stop: function () {} })",
+        "export default { async run(): Promise<number> { return 1 } } satisfies Program",
+    ] {
+        let (message, _, _, hint) = error(source);
+        assert_eq!(message, "the default export is an object of functions, none of which is called", "{source}");
+        assert!(hint.contains("export default async () =>"), "{source}");
+    }
+    for source in [
+        "export default { a: 1, run() {} }",
+        "export default {}",
+        "export default { get a() { return 1 } }",
+        "function* numbers() { yield 1 }\nreturn [...numbers()]",
+        "function* numbers() { yield 1 }\nasync function main() { return [...numbers()] }",
+        "export function* numbers() { yield 1 }\nexport default () => [...numbers()]",
+    ] {
+        assert!(prepare(source).is_ok(), "{source}");
+    }
+}
+
+#[test]
+fn every_import_is_refused_by_name() {
+    for source in [
+        "import {type Y, z} from './y'",
+        "import {z, type Y} from './y'",
+        "import z, {type Y} from './y'",
+        "import './y'",
+        "export {type Y, z} from './y'",
+        "export * from './y'",
+        "import {type Y, z} from './y'; export default async (): Promise<Y> => z",
+    ] {
+        let (message, line, column, hint) = error(source);
+        assert_eq!((message.as_str(), line, column), ("imports are not available", 1, 1), "{source}");
+        assert!(hint.contains("await mcp.call("), "{source}");
+    }
+    for source in [
+        "import type {Y} from './y'; return 1",
+        "import {type Y} from './y'; return 1",
+        "import type Y from './y'; return 1",
+    ] {
+        assert!(prepare(source).is_ok(), "{source}");
+    }
 }
 
 #[test]
@@ -179,6 +273,95 @@ fn markdown_is_taken_for_what_it_holds() {
 }
 
 #[test]
+fn a_fence_inside_code_is_no_program() {
+    let fenced = "\n~~~js\nreturn 'from inside'\n~~~\n";
+    for (before, after, line) in [
+        ("let x = 1 +* 2;\n/*", "*/", 1),
+        ("let x = 1 +* 2;\n/*", "", 1),
+        ("/* Notes */ let x = 1 +* 2; /*", "*/", 1),
+        ("retrun 1\n/* how it is used:", "*/", 1),
+        ("cosnt readme = `# Title\n", "`;\nreturn readme", 1),
+        ("cosnt a = 1\nlog(`Text`, `", "`)", 1),
+        ("cosnt a = 1\nlog(\"`\", `", "`)", 1),
+        ("cosnt a = 1\nx.replace(/`/, `", "`)", 1),
+        ("cosnt a = '`' + `", "`", 1),
+        ("cosnt a = /`/ + `", "`", 1),
+        ("cosnt a\n'a' + '`' + `", "`", 1),
+        ("let x = 1 +* 2; // it's `", "", 1),
+        ("let x = 1 +* 2;", "", 1),
+        ("let x = 1 +* 2\nfoo(x)", "", 1),
+        ("const x = 'a\\", "'", 1),
+        ("function f() {\n  return (\n}", "", 3),
+        ("for (const a of b {", "}", 1),
+        ("await mcp.call('a.b'", "", 2),
+    ] {
+        let source = format!("{before}{fenced}{after}");
+        let line_of_error = prepare(&source).map_err(|error| error.line);
+        assert_eq!(line_of_error, Err(line), "{source}");
+    }
+    // Backticks are templates, so that this is code as a whole.
+    let error = prepare("foo()\n```js\nreturn 1\n```").unwrap_err();
+    assert_eq!((error.message.as_str(), error.line), ("there is code both before and inside of a Markdown fence", 2));
+}
+
+#[test]
+fn prose_before_a_fence_is_left_out_whatever_the_fence_holds() {
+    for prose in [
+        "Solution:",
+        "Result",
+        "Solution:\n",
+        "\u{FEFF}Solution:",
+        "Here is the code, it's short:",
+        "I'll call `exa.search({query: 'x'})` first, then `files.write`:",
+        "## Step 1\n\n- Search the web; then read (at most 5) pages.\n- Use `src/*.rs`\n1) **Count** them",
+        "let me search first:",
+        "If there is none (yet), it returns nothing.",
+        "for each of the files, set limit = 5:",
+        "这是代码：使用`exa`搜索",
+        "<thinking>\nThe user wants a sum.\n</thinking>",
+        "```python\nprint(`1`)\nx = {\n```\nAnd now in JavaScript, as `const x = 1;`:",
+    ] {
+        for code in ["return `a${1}`", "return 1", "const a = `\n${1}\n`;\nreturn a", "return /`/.test('a')"] {
+            let source = format!("{prose}\n```js\n{code}\n```\nDone, see `a`.");
+            let prepared = prepare(&source).unwrap_or_else(|error| panic!("{source}: {error}"));
+            assert!(prepared.module.contains(code) && !prepared.module.contains("Done"), "{source}: {prepared:?}");
+            let before = i32::try_from(prose.matches('\n').count()).unwrap() + 2;
+            assert_eq!(prepared.line_offset, before - 1, "{source}");
+        }
+    }
+}
+
+#[test]
+fn a_byte_order_mark_changes_nothing() {
+    for (source, inner) in [
+        ("\u{FEFF}#!/usr/bin/env node\nreturn 1", "///usr/bin/env node\nreturn 1"),
+        ("\u{FEFF}```js\nreturn 1\n```", "return 1"),
+        ("\u{FEFF}\n```js\nreturn 1\n```", "return 1"),
+        ("\u{FEFF}Text:\n```js\n\u{FEFF}#!/usr/bin/env node\nreturn 1\n```", "///usr/bin/env node\nreturn 1"),
+        ("\u{FEFF}return 1", "return 1"),
+        ("\u{FEFF}{a: 1}", "{a: 1}"),
+    ] {
+        let prepared = prepare(source).unwrap_or_else(|error| panic!("{source:?}: {error}"));
+        assert!(prepared.module.contains(inner), "{source:?}: {prepared:?}");
+        assert_whole(source, &prepared);
+    }
+    assert!(prepare("\u{FEFF}#!/bin/sh\nls").unwrap_err().message.contains("/bin/sh"));
+    assert_eq!(references("\u{FEFF}#!/usr/bin/env node\nfetch()").undeclared[0].line, 2);
+}
+
+#[test]
+fn lines_end_where_the_runtime_ends_them() {
+    for (source, line, column) in [
+        ("const a = 'x\u{2028}y';\nconst = 1", 3, 7),
+        ("// a\u{2029}const = 1", 2, 7),
+        ("let a\rlet b\r\nconst = 1", 3, 7),
+        ("Text\rmore:\n```js\nconst = 1\n```", 4, 7),
+    ] {
+        assert_eq!((error(source).1, error(source).2), (line, column), "{source:?}");
+    }
+}
+
+#[test]
 fn another_language_is_named() {
     for (source, hint) in [
         ("def main():\n    return 1", "Python"),
@@ -225,8 +408,7 @@ fn references_are_the_names_that_nothing_declares() {
     let found = references(
         "const a: T = require('fs'); typeof process; exa.search(a); new fetch(); function f() { return b }\nb(x)",
     );
-    let names: Vec<_> =
-        found.undeclared.iter().map(|it| (it.name.as_str(), it.called, it.in_typeof, it.line)).collect();
+    let names: Vec<_> = found.undeclared.iter().map(|it| (it.name.as_str(), it.called, it.asked, it.line)).collect();
     assert_eq!(
         names,
         [
@@ -259,6 +441,106 @@ fn names_of_every_scope_are_declared() {
 }
 
 #[test]
+fn members_are_those_of_the_syntax_tree() {
+    let found = references(
+        "// exa.comment()\nconst a = await exa.b?.({}, 'exa.text()'), o = {exa: 1}, c = servers['x-y'].z;\n\
+         const d = d.e(); typeof exa.f; 'g' in exa; exa.h = 1; exa[a].i(); (() => { const j = () => j.k(); })",
+    );
+    let chains: Vec<_> = found
+        .chains
+        .iter()
+        .map(|chain| {
+            let names: Vec<_> = chain.members.iter().map(|it| it.name.as_str()).collect();
+            let path = format!("{}.{}", chain.root, names.join("."));
+            (path, chain.is_declared, chain.used, chain.in_own_initializer, chain.members[0].end)
+        })
+        .collect();
+    let expected = [
+        ("exa.b", false, Used::Read, false, (2, 22)),
+        ("servers.x-y.z", false, Used::Read, false, (2, 76)),
+        ("d.e", true, Used::Called, true, (3, 14)),
+        ("exa.f", false, Used::Read, false, (3, 30)),
+        ("exa.g", false, Used::Read, false, (3, 35)),
+        ("exa.h", false, Used::Assigned, false, (3, 49)),
+        ("j.k", true, Used::Called, false, (3, 95)),
+    ];
+    assert_eq!(chains, expected.map(|(path, a, b, c, place)| (path.to_owned(), a, b, c, place)));
+}
+
+#[test]
+fn values_of_calls_without_an_await_are_found() {
+    let used = |source: &str| {
+        let found = references(source);
+        found
+            .promises
+            .into_iter()
+            .map(|it| (format!("{}.{}", it.root, it.members.join(".")), it.used))
+            .collect::<Vec<_>>()
+    };
+    for source in [
+        "for (const a of x.y()) {}",
+        "const b = x.y();\n[...b]",
+        "f(...x.y())",
+        "const [a] = x.y()",
+        "new Set(x.y())",
+        "await Promise.all(x.y())",
+    ] {
+        assert_eq!(used(source), [("x.y".to_owned(), ChainUse::Iterated)], "{source}");
+    }
+    assert_eq!(used("JSON.parse(x.y())"), [("x.y".to_owned(), ChainUse::Parsed)]);
+    let found = used("const b = x.y(); b.c.d(); x.y().e");
+    let members = |used: &ChainUse| match used {
+        ChainUse::Members { members, called } => {
+            (members.iter().map(|it| it.name.clone()).collect::<Vec<_>>().join("."), *called)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        found.iter().map(|(_, used)| members(used)).collect::<Vec<_>>(),
+        [("c.d".into(), true), ("e".into(), false)]
+    );
+    for source in [
+        "for (const a of await x.y()) {}",
+        "for await (const a of x.y()) {}",
+        "let b = x.y(); b = await b; b.c()",
+        "const b = await x.y(); b.c()",
+        "x.y().then((a) => a).catch(() => 1)",
+        "x.y()?.z",
+        "const x = {}; x.y().z()",
+        "({...x.y()})",
+        "const Set = 1; new Set(x.y())",
+        "const b = c, c = b; b.d()",
+    ] {
+        assert_eq!(used(source), [], "{source}");
+    }
+}
+
+#[test]
+fn functions_that_nothing_calls_are_named() {
+    for (source, function, is_async) in [
+        ("function a() {}\nasync function b() {}", "b", true),
+        ("const a = () => 1", "a", false),
+        ("class A { b() { f() } }\nconst c = [1], d = async function () { c() };", "d", true),
+        ("'use strict';\nfunction a() {}\nfunction b() {}", "b", false),
+    ] {
+        let nothing = Nothing::NoCall { function: function.into(), is_async };
+        assert_eq!(references(source).nothing, Some(nothing), "{source}");
+    }
+    for source in [
+        "const a = 1",
+        "class A {}",
+        "function a() {}\nconst b = a()",
+        "function a() {}\na()",
+        "const a = await b, c = () => 1",
+        "const a = () => 1; return a",
+        "export const a = () => 1",
+        "function a() {}\nif (b) {}",
+    ] {
+        assert_eq!(references(source).nothing, None, "{source}");
+    }
+}
+
+#[test]
 fn a_missing_return_is_seen() {
     for source in [
         "const r = await exa.search({});\nr",
@@ -269,7 +551,9 @@ fn a_missing_return_is_seen() {
         "async () => { const r = 1; r }",
         "async function main() { const r = 1; r }",
         "const f = () => { return 1 }; f()",
-        "a(); await b()",
+        "a(); await b.c()",
+        "let a; a?.b",
+        "const f = async () => { return g() };\nfunction g() { return 1 }\nawait f()",
         "export default async () => { const r = await exa.search({a:1}); r }",
         "export default async function main() { const r = 1; r }",
         "export default (function () { const r = 1; r })",
@@ -280,7 +564,7 @@ fn a_missing_return_is_seen() {
         "const main = () => { const r = 1; r }; export { main }",
         "export const a = 1; export async function main() { await exa.search({}) }",
     ] {
-        assert!(references(source).missing_return, "{source}");
+        assert_eq!(references(source).nothing, Some(Nothing::ReturnMissing), "{source}");
     }
     for source in [
         "const r = 1; return r",
@@ -306,8 +590,12 @@ fn a_missing_return_is_seen() {
         "for (const x of y) { return x }\nz",
         "let a; void a",
         "a(); await console.log(1)",
+        "a(); await b()",
+        "const f = () => g(); const g = () => f(); f()",
+        "const f = (n) => { if (n) { f(n - 1) } }; f(3)",
+        "const a = 1; a => a",
     ] {
-        assert!(!references(source).missing_return, "{source}");
+        assert_eq!(references(source).nothing, None, "{source}");
     }
 }
 

@@ -6,7 +6,7 @@ mod node;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use relay_script::{Callee, Shortcut, prepare, shortcut};
+use relay_script::{Callee, ProgramCall, Shortcut, calls, prepare, shortcut};
 
 fn call(source: &str) -> Option<(Callee, String)> {
     match shortcut(source)? {
@@ -395,7 +395,9 @@ fn no_text_overflows_the_stack() {
             ] {
                 let room = relay_script::MAX_SHORTCUT_BYTES - before.len() - after.len();
                 for count in [room / piece.len(), 200, 110, 48, 47] {
-                    accepted += usize::from(shortcut(&format!("{before}{}{after}", piece.repeat(count))).is_some());
+                    let source = format!("{before}{}{after}", piece.repeat(count));
+                    accepted += usize::from(shortcut(&source).is_some());
+                    let _: Vec<ProgramCall> = calls(&source);
                 }
             }
         }
@@ -428,12 +430,14 @@ fn what_is_let_through_fits_on_the_stack() {
                 "async()=>",
             ] {
                 let depth = 109 / open.trim_end_matches("a:").len();
-                for count in [10, 15, 22, 46] {
+                for count in [10, 15, 22, 46, 64, 95, 190] {
                     let source = format!("{}{}1{}", prefix.repeat(count), open.repeat(depth), close.repeat(depth));
-                    let _: Option<Shortcut> = shortcut(&source);
-                    let _: Option<Shortcut> =
-                        shortcut(&format!("{}{}1{}", open.repeat(depth), prefix.repeat(count), close.repeat(depth)));
-                    let _: Option<Shortcut> = shortcut(&format!("let a: {}{source}", prefix.repeat(count)));
+                    let inside = format!("{}{}1{}", open.repeat(depth), prefix.repeat(count), close.repeat(depth));
+                    let typed = format!("let a: {}{source}", prefix.repeat(count));
+                    for source in [source, inside, typed] {
+                        let _: Option<Shortcut> = shortcut(&source);
+                        let _: Vec<ProgramCall> = calls(&source);
+                    }
                 }
             }
         }
@@ -473,7 +477,9 @@ fn brackets_in_quotes_stay_in_quotes_in_every_language() {
                 format!("1//\u{2028}{many}"),
             ] {
                 for fence in ["", "```ts\n", "```tsx\n", "```jsx\n", "```\n", "~~~js\n"] {
-                    let _: Option<Shortcut> = shortcut(&format!("{fence}{source}"));
+                    let source = format!("{fence}{source}");
+                    let _: Option<Shortcut> = shortcut(&source);
+                    let _: Vec<ProgramCall> = calls(&source);
                 }
             }
         }
@@ -509,6 +515,7 @@ fn no_mixture_of_tokens_overflows_the_stack() {
             let mut source = format!("{fence}{}", pieces.concat());
             source.truncate(relay_script::MAX_SHORTCUT_BYTES);
             let _: Option<Shortcut> = shortcut(&source);
+            let _: Vec<ProgramCall> = calls(&source);
         });
     };
     std::thread::Builder::new().stack_size(1 << 20).spawn(attack).unwrap().join().unwrap();

@@ -4,8 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host_client::{Client, ExecuteRequest};
+use host_client::{Client, ExecuteRequest, ToolSpec};
 use relay_script::{json, prepare, shortcut};
+use relay_test_support::catalogue;
 
 use crate::report::{Table, Times, micros};
 
@@ -83,9 +84,27 @@ pub(crate) async fn short_paths(client: &Client, scale: usize, table: &mut Table
     Ok(())
 }
 
+/// How long it takes to check a program of 50 lines before it runs, with 50 tools there.
+fn checked(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    const LINE: &str =
+        "const v_N = (await mcp.call(\"files.read_text_file\", { path: \"a\" })).split(\"\\n\").filter(it => it);\n";
+    for listed in catalogue::tools().into_iter().take(50) {
+        let spec = ToolSpec::new(listed.name, listed.description, listed.input_schema);
+        client.host().tools().add_with(spec, |_, _| std::future::pending())?;
+    }
+    let request = ExecuteRequest::new((0..50).map(|n| LINE.replace("_N", &format!("_{n}"))).collect::<String>());
+    anyhow::ensure!(client.check(&request)?.is_empty(), "the program is right: {:?}", client.check(&request));
+    let wrong = ExecuteRequest::new(request.code.replacen("path", "pth", 1));
+    anyhow::ensure!(client.check(&wrong)?.len() == 1, "one mistake is in it: {:?}", client.check(&wrong));
+    let time = median(scale, || client.check(&request).is_ok());
+    table.at_most("a program of 50 lines checked against 50 tools", micros(time), 300.0, "µs");
+    Ok(())
+}
+
 /// Only what stands here, with a relay for the comparison.
 pub(crate) async fn all(binary: &std::path::Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     code(scale, table)?;
     let (_relay, client) = crate::measure::relay(binary, &[]).await.context("the relay does not start")?;
-    short_paths(&client, scale, table).await
+    short_paths(&client, scale, table).await?;
+    checked(&client, scale, table)
 }

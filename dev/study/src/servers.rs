@@ -65,7 +65,10 @@ impl Installed {
             "time": {"command": python("venv", "mcp-server-time"), "args": ["--local-timezone", "UTC"]},
         });
         let config = McpConfig::from_json(&json!({"mcpServers": servers}).to_string(), "the study")?;
-        let servers = McpServers::with_options(tools, McpOptions { catalogues: None, connect_within: START_WITHIN });
+        let servers = McpServers::with_options(
+            tools,
+            McpOptions { catalogues: None, connect_within: START_WITHIN, ..McpOptions::default() },
+        );
         servers.start(config)?;
         for status in servers.ready(START_WITHIN).await {
             ensure!(matches!(status.state, ServerState::Connected { .. }), "{status}");

@@ -1,12 +1,14 @@
 //! What the tests of several crates share.
 //!
 //! - [`within`]: a limit on how long a step of a test may take
+//! - [`catalogue`]: the tools of real MCP servers, and what people look for among them
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`servers`]: the real MCP servers and clients among them
 //! - [`story`]: one run over three of these servers
 //! - [`results`]: results of tools that are hard to show
 //! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
+pub mod catalogue;
 pub mod packages;
 pub mod results;
 pub mod rfc6455;

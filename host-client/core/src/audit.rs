@@ -14,12 +14,13 @@
 //! | `completion` | a call is over, even if its tool did not run | outcome, duration, sizes |
 //! | `end` | an execution is over | outcome, duration, usage |
 //!
-//! The modules: `record` defines the records, `redact` and `arguments` what is left out of them, `chain` the hashes;
+//! The modules: `record` defines the records, `redact`, `arguments` and `code` what is left out of them, `chain` the hashes;
 //! `writer` writes the file, `files` reads it back, [`verify`](mod@verify) checks it, [`show`] prints it; `trail` holds
 //! the records of one execution.
 
 mod arguments;
 mod chain;
+mod code;
 mod files;
 mod record;
 mod redact;
@@ -39,6 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Deserialize;
 
 use self::arguments::RecordedArguments;
+use self::code::RecordedCode;
 use self::record::{DecisionRecord, Record, StartRecord};
 use self::redactions::Redactions;
 use self::writer::Writer;
@@ -76,7 +78,8 @@ pub struct AuditConfig {
     /// The path of the file that is written. It is created with mode 0600. The lock file has the suffix `.lock`, full
     /// files have `.000001`, `.000002` and so on.
     pub path: PathBuf,
-    /// The parts of arguments that are replaced by [`REDACTED`]; none by default.
+    /// The parts of arguments that are replaced by [`REDACTED`]; none by default. They are replaced in the code as well
+    /// if it is one call with literal arguments.
     pub redact: Vec<Redaction>,
     /// The part of the code that is recorded; [`CodeRecord::Full`] by default.
     pub code: CodeRecord,
@@ -110,7 +113,8 @@ pub enum CodeRecord {
     /// Records the code, up to 4 MiB, and its SHA-256. This is the default.
     #[default]
     Full,
-    /// Records the SHA-256 alone. Redactions do not apply to code: use this if a model may write secrets into it.
+    /// Records the SHA-256 alone. Redactions apply to code that is one call with literal arguments, and to no other
+    /// code: use this if a model may write secrets into it.
     HashOnly,
 }
 
@@ -237,15 +241,26 @@ impl Audit {
     /// # Errors
     /// [`AuditError::Write`]: the record could not be written, and the code must not run.
     pub fn execution(&self, start: &ExecutionStart<'_>) -> Result<(), AuditError> {
-        let is_recorded = self.0.code == CodeRecord::Full && start.code.len() <= MAX_CODE_BYTES;
+        let recorded = self.recorded_code(start.code);
         self.append(&StartRecord {
             origin: start.origin,
             client: start.client,
             limits: start.limits,
             trace: start.trace,
             code_bytes: start.code.len(),
-            code: is_recorded.then_some(start.code),
+            code: recorded.text,
+            code_note: recorded.note,
         })
+    }
+
+    /// Returns the hash that stands for this code in all records of its execution, as [`Origin::code_sha256`]: the
+    /// SHA-256 of the code, or of its redacted form if it is one call whose literal arguments are redacted.
+    pub fn code_hash(&self, code: &str) -> Hash {
+        self.recorded_code(code).hash
+    }
+
+    fn recorded_code<'a>(&self, code: &'a str) -> RecordedCode<'a> {
+        RecordedCode::new(code, self.0.code, &self.0.redactions)
     }
 
     /// Records the policy's decision on a call. One [`Audit::completion`] must follow, also if the call is denied; none

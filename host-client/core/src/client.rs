@@ -1,8 +1,13 @@
 //! The client of a relay: connecting, running code there, and the outcome.
 
+#[cfg(feature = "short-path")]
+mod check;
 mod execution;
 mod lazy;
 mod outcome;
+#[cfg(feature = "short-path")]
+mod plan;
+mod pool;
 mod request;
 #[cfg(feature = "short-path")]
 mod short_path;
@@ -16,10 +21,11 @@ use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
 use serde::de::DeserializeOwned;
-use tokio::sync::broadcast;
+use tokio::sync::{OwnedSemaphorePermit, broadcast};
 
 use crate::call::ledger::{Budget, Opened};
 use crate::call::{ExecutionContext, IntrospectionState};
+use crate::conversation::Conversation;
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
@@ -31,13 +37,19 @@ use crate::trace;
 
 pub use crate::outcome::{Usage, Warning};
 pub use crate::session::config::ClientConfig;
+#[cfg(feature = "short-path")]
+pub use check::Mistake;
 pub use execution::Execution;
 pub use lazy::LazyClient;
 pub use outcome::Outcome;
-pub use request::{ExecuteRequest, MODEL_BINDINGS};
+pub use pool::{ClientLease, ConnectionPool};
+pub use request::{Check, ExecuteRequest, LargeIntegers, MODEL_BINDINGS};
 
 /// The time that a relay may take beyond the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The time that code which names a server waits for the relay to hear of changed tools.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The maximum number of bytes of a token that are read.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
@@ -72,6 +84,8 @@ pub struct Client {
     queue_timeout: Duration,
     /// The subject of the token, as the token says; `unknown` if it cannot be read.
     subject: Arc<str>,
+    /// The conversation that executions belong to.
+    conversation: Arc<Conversation>,
 }
 
 /// The limits and tools that a token allows.
@@ -125,7 +139,14 @@ impl Client {
     /// Makes the client of a session that has begun.
     pub(crate) fn over(session: Arc<Session>, welcome: wire::Welcome, queue_timeout: Duration, subject: &str) -> Self {
         let grant = Arc::new(RwLock::new(TokenGrant::new(&welcome.limits, &welcome.tools)));
-        Self { session, welcome: Arc::new(welcome), grant, queue_timeout, subject: subject.into() }
+        Self {
+            session,
+            welcome: Arc::new(welcome),
+            grant,
+            queue_timeout,
+            subject: subject.into(),
+            conversation: Arc::default(),
+        }
     }
 
     /// Tells whether the session has ended, so that nothing can be run in it any more.
@@ -136,6 +157,16 @@ impl Client {
     /// Returns the host: its tools, policy, approver and audit.
     pub fn host(&self) -> &Host {
         &self.session.host
+    }
+
+    fn conversation(&self) -> Arc<Conversation> {
+        Arc::clone(&self.conversation)
+    }
+
+    /// Returns the client for a conversation. The session holds `place` until it ends.
+    fn of(self, conversation: Arc<Conversation>, place: Option<OwnedSemaphorePermit>) -> Self {
+        self.session.hold(place);
+        Self { conversation, ..self }
     }
 
     fn shared_host(&self) -> Arc<Host> {
@@ -227,23 +258,30 @@ impl Client {
         self.session.announced(version).await
     }
 
-    /// Starts code. It runs until it ends or the returned [`Execution`] is dropped.
+    /// Starts code. Code that names an MCP server which is being started, and whose tools are not known yet, waits for it
+    /// first. It runs until it ends or the returned [`Execution`] is dropped.
     ///
     /// # Errors
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+        if self.session.host.tools.await_servers_of(&request.code).await {
+            // What the relay does not hear of in time, it does not know: the code is told so.
+            let _ = tokio::time::timeout(ANNOUNCED_WITHIN, self.tools_announced()).await;
+        }
         // Before the route is chosen, which depends on the bindings.
         let mut request = request.with_offered(self.offered());
         let grant = self.grant();
         let (budget, within) = self.budget(&request, &grant)?;
         #[cfg(feature = "short-path")]
-        let plan = self.plan(&request, &budget, &grant);
+        let (plan, warnings) = self.plan(&request, &budget, &grant);
         let result_bytes = budget.result_bytes;
         let opened = self.open(&mut request, budget, &grant)?;
         // From here on, dropping `execution` cancels it.
         let execution = Execution::new(Arc::clone(&self.session), opened, within);
+        #[cfg(feature = "short-path")]
+        let execution = execution.with_warnings(warnings);
         let context = execution.context();
         context.record_start(&self.subject, &self.session.key, &request.limits)?;
         context.tell(Event::CodeReceived { bytes: context.code.len() });
@@ -267,18 +305,14 @@ impl Client {
         if self.session.host.policy.budget.bytes_returned.is_some() {
             request.limits.set(LimitName::ResultBytes, result_bytes);
         }
-        let message = Payload::Execute(wire::Execute {
-            code: request.code,
-            execution_id: context.id.as_str().to_owned(),
-            limits: request.limits.to_wire(),
-            bindings: request.bindings,
-            input: request.input,
-            remote_tools: request.tools.unwrap_or_default(),
-            traceparent: context.trace.to_string(),
-            local_tools: request.local_tools,
-            seed: request.seed,
-            now_ms: request.now_ms,
-        });
+        let asks_for_form = request.large_integers != LargeIntegers::Number;
+        let message = Payload::Execute(request.into_wire(&context.id, &context.trace));
+        if asks_for_form && !self.offers(feature::LARGE_INTEGERS) {
+            let text =
+                "this relay gives large integers as numbers alone; leave large_integers out, or update the relay";
+            self.session.ledger.end(&context.id, Err(ExecutionError::new(ErrorCode::InvalidInput, text)));
+            return Ok(execution);
+        }
         let size = frame::payload_len(&message);
         if let Some(cap) = frame::cap(message.kind().0)
             && size > cap.bytes
@@ -328,6 +362,7 @@ impl Client {
                 events,
                 spending: Spending::new(&host.policy.budget),
                 approvals: ApprovalState::default(),
+                conversation: Arc::clone(&self.conversation),
                 approver,
                 approval_timeout: Duration::from_millis(approval_ms),
             }
@@ -352,18 +387,6 @@ impl Client {
         };
         let wall = Duration::from_millis(limit(LimitName::WallMs));
         Ok((budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE)))
-    }
-
-    /// Chooses the short path of a request; `None`: it runs as code at the relay.
-    #[cfg(feature = "short-path")]
-    fn plan(&self, request: &ExecuteRequest, budget: &Budget, grant: &TokenGrant) -> Option<short_path::Plan> {
-        let limit = |name| match name {
-            LimitName::ResultBytes => budget.result_bytes,
-            name => grant.effective_limit(&request.limits, name),
-        };
-        let (tools, patterns, offered) = (self.session.host.tools(), &budget.tools, self.offered());
-        let knows_patterns = self.offers(feature::GRANTED_TOOLS);
-        short_path::find(request, &short_path::Surroundings { tools, patterns, knows_patterns, offered, limit: &limit })
     }
 }
 

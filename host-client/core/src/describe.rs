@@ -4,6 +4,10 @@
 pub mod catalogue;
 pub mod declare;
 mod learn;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+mod uses;
 
 pub(crate) use catalogue::Catalogue;
 pub use catalogue::UnknownTool;

@@ -36,7 +36,7 @@ pub enum Error {
     #[error("the relay does not accept the token: it may be missing, expired, or made for another relay")]
     Unauthenticated,
     /// The server answers the connection with an HTTP status other than 401: it is no relay, or it is busy.
-    #[error("the relay refused the connection: HTTP status {status}")]
+    #[error("the relay refused the connection: HTTP status {status}{}", advice(*status))]
     Status {
         /// The status, such as 429 where the relay has no place for another connection.
         status: StatusCode,
@@ -255,3 +255,14 @@ impl fmt::Display for ExecutionError {
 }
 
 impl std::error::Error for ExecutionError {}
+
+/// Returns advice for a status with which a relay refuses a connection; empty if there is none.
+fn advice(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => {
+            " (too many connections of this token's subject or of this address: end other clients, or raise the relay's \
+             --subject-connections or --address-connections)"
+        }
+        _ => "",
+    }
+}

@@ -65,7 +65,12 @@ impl Service<ToolRequest> for Executor {
         let ToolRequest { context, arguments, registered } = request;
         Box::pin(async move {
             let _place = match &registered.places {
-                Some(places) => Some(places.acquire().await?),
+                Some(places) => {
+                    context.life.set_waits_turn(true);
+                    let place = places.acquire().await?;
+                    context.life.set_waits_turn(false);
+                    Some(place)
+                }
                 None => None,
             };
             Ok(registered.tool.call(arguments, context).await.map_err(ToolFailure)?)

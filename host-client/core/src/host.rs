@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
+use relay_proto::ToolName;
 use tower::{BoxError, Layer, Service};
 
 use crate::audit::Audit;
+use crate::conversation::Conversation;
 use crate::executor::{self, ToolRequest, ToolService};
 use crate::random::random_key;
-use crate::rules::approval::{Approver, Grants};
-use crate::rules::policy::Policy;
-use crate::tools::Tools;
+use crate::rules::approval::Approver;
+use crate::rules::policy::{Decision, Explanation, Phase, Policy, PolicyPattern, PolicyWarning};
+use crate::tools::{Offer, Tools};
 
 /// An application's tools with the policy, approver, audit and layers that every call of them passes.
 ///
@@ -45,11 +47,15 @@ use crate::tools::Tools;
 /// # Ok(()) }
 /// ```
 pub struct Host {
+    /// The tools, of which those are offered that the policy does not deny without a phase.
     pub(crate) tools: Tools,
+    /// The tools as the phases discover and write offer them.
+    of_phases: [Tools; 2],
+    shows_denied: bool,
     pub(crate) policy: Policy,
     pub(crate) approver: Option<Arc<dyn Approver>>,
-    /// The approvals that a person gave for the whole session, for the calls of [`Host::call`].
-    pub(crate) grants: Grants,
+    /// The approvals for the whole session of the calls of [`Host::call`].
+    pub(crate) conversation: Arc<Conversation>,
     pub(crate) audit: Option<Audit>,
     pub(crate) service: ToolService,
     /// The number of calls made with [`Host::call`].
@@ -76,16 +82,52 @@ impl Host {
     ///
     /// [`Effect::ReadOnly`]: crate::Effect::ReadOnly
     pub fn new(tools: Tools) -> Self {
-        Self {
+        let new = Self {
+            of_phases: [tools.clone(), tools.clone()],
             tools,
+            shows_denied: false,
             policy: Policy::default(),
             approver: None,
-            grants: Grants::default(),
+            conversation: Arc::default(),
             audit: None,
             service: executor::service(),
             calls: AtomicU64::new(0),
             key: random_key(),
+        };
+        new.offering()
+    }
+
+    /// Makes the handles on the tools that offer what the policy does not deny.
+    fn offering(mut self) -> Self {
+        let offer = |phase| {
+            let policy = self.policy.clone();
+            Offer::new(self.shows_denied, move |tool| {
+                match policy.decide(&tool.name, &tool.spec.manifest, phase).decision {
+                    Decision::Deny { reason } => Some(reason),
+                    _ => None,
+                }
+            })
+        };
+        self.of_phases = [Phase::Discover, Phase::Write].map(|phase| self.tools.offering(offer(Some(phase))));
+        self.tools = self.tools.offering(offer(None));
+        self
+    }
+
+    /// Returns the tools as they are offered in a phase; `None`: as [`Host::tools`] returns them.
+    pub fn offered(&self, phase: Option<Phase>) -> &Tools {
+        match phase {
+            None => &self.tools,
+            Some(Phase::Discover) => &self.of_phases[0],
+            Some(Phase::Write) => &self.of_phases[1],
         }
+    }
+
+    /// Sets whether tools that the policy denies are shown to models and code, as `Not allowed` with the reason, and
+    /// without types. Default: `false`, they are left out of overviews, searches and descriptions.
+    #[must_use]
+    pub fn show_denied(mut self, shows: bool) -> Self {
+        self.shows_denied = shows;
+        self.offering()
     }
 
     /// Sets the policy. By default, tools with [`Effect::ReadOnly`](crate::Effect::ReadOnly) run, and calls of all
@@ -95,7 +137,7 @@ impl Host {
         // The policy changes manifests for this host alone: other hosts may share the tools.
         self.tools = self.tools.amended(&policy.manifests);
         self.policy = policy;
-        self
+        self.offering()
     }
 
     /// Sets the approver, which decides on calls that need an approval. Without one, these calls fail with
@@ -120,7 +162,7 @@ impl Host {
     #[must_use]
     pub fn learn_results(mut self, learns: bool) -> Self {
         self.tools = self.tools.learning(learns);
-        self
+        self.offering()
     }
 
     /// Wraps the step that runs tools in a [`tower`] layer, such as a rate limit. The last layer added is the
@@ -140,5 +182,23 @@ impl Host {
     /// Returns the tools, with their manifests as the policy changes them.
     pub fn tools(&self) -> &Tools {
         &self.tools
+    }
+
+    /// Explains what the policy says about a tool in a phase; `None`: there is no tool of this name.
+    pub fn explain(&self, tool: &str, phase: Option<Phase>) -> Option<Explanation> {
+        let spec = self.tools.spec(tool)?;
+        let name = ToolName::try_from(spec.name).ok()?;
+        Some(self.policy.explain(&name, &spec.manifest, phase))
+    }
+
+    /// Returns what the author of the policy should look at, given the tools that there are now: patterns that fit none
+    /// of them, and manifest entries that contradict each other. Call it when all tools are there.
+    pub fn policy_warnings(&self) -> Vec<PolicyWarning> {
+        self.policy.warnings(&self.tools.names())
+    }
+
+    /// Returns every pattern of the policy with the number of tools that it fits now.
+    pub fn policy_patterns(&self) -> Vec<PolicyPattern> {
+        self.policy.patterns(&self.tools.names())
     }
 }

@@ -5,6 +5,7 @@
 use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LimitName, ToolPatterns};
 use serde_json::{Map, Value, json};
 
+use crate::describe::Declarations;
 use crate::describe::catalogue::first_line;
 use crate::tool::Registered;
 use crate::tools::Tools;
@@ -119,12 +120,30 @@ pub fn search(tools: &Tools, patterns: &ToolPatterns, query: &str, limit: usize)
 ///
 /// # Errors
 /// `UNKNOWN_TOOL` and a message that names similar tools: no allowed tool has this name, or several have it.
+/// `TOOL_DENIED` and the reason: the policy denies it.
 pub fn describe(tools: &Tools, patterns: &ToolPatterns, name: &str) -> Result<Value, (ErrorCode, String)> {
     match tools.catalogue().describe(name, patterns) {
         Ok(tool) => Ok(interface(tools, &tool)),
         // The code is the same for an unknown server: the call was about a tool.
-        Err(unknown) => Err((ErrorCode::UnknownTool, unknown.to_string())),
+        Err(unknown) => Err(match tools.denial(name) {
+            Some(reason) => (ErrorCode::ToolDenied, format!("{name} is denied: {reason}")),
+            None => (ErrorCode::UnknownTool, unknown.to_string()),
+        }),
     }
+}
+
+/// Returns an allowed tool as an object with its name, TypeScript declaration and effect. Its schemas are there only where
+/// the declaration does not show all types: it has the description and the most of the schemas in half as many tokens.
+///
+/// # Errors
+/// `UNKNOWN_TOOL` and a message that names similar tools: no allowed tool has this name, or several have it.
+pub fn declare(tools: &Tools, patterns: &ToolPatterns, name: &str) -> Result<Value, (ErrorCode, String)> {
+    let mut declared = describe(tools, patterns, name)?;
+    if let Some(members) = declared.as_object_mut() {
+        let is_whole = members.get("typescript").and_then(Value::as_str).is_some_and(Declarations::is_whole);
+        members.retain(|member, _| member != "description" && (!is_whole || !member.ends_with("_schema")));
+    }
+    Ok(declared)
 }
 
 /// Returns a tool as an object with everything that code may know about it.

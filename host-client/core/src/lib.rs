@@ -9,6 +9,7 @@
 //! - [`tool`]: the description of a tool, its schemas, and the storage of all tools
 //! - [`audit`]: the log of executions and calls; each step is recorded before it is taken
 //! - [`rules`]: the policy, and approvals by people
+//! - `conversation`: the approvals of a session, whichever connections it uses
 //! - [`error`]: the public errors
 //! - [`describe`]: tools for models and code: searched, declared in TypeScript, their results learnt
 //! - [`tools`]: registering, changing and finding tools; [`introspect`]: the calls that ask about tools
@@ -27,6 +28,7 @@ pub mod audit;
 pub mod bench;
 mod call;
 pub mod client;
+mod conversation;
 pub mod describe;
 pub mod error;
 pub mod event;
@@ -56,7 +58,10 @@ pub mod __private {
 }
 
 pub use audit::{Audit, AuditConfig, AuditError};
-pub use client::{Client, ClientConfig, ExecuteRequest, Execution, LazyClient, Outcome};
+pub use client::{
+    Check, Client, ClientConfig, ClientLease, ConnectionPool, ExecuteRequest, Execution, LargeIntegers, LazyClient,
+    Outcome,
+};
 pub use describe::UnknownTool;
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream};
@@ -64,11 +69,12 @@ pub use host::Host;
 pub use local::{LocalRelay, LocalRelayBuilder, TokenRequest};
 pub use outcome::{OutputItem, OutputKind, Usage, Warning};
 pub use relay_proto::{
-    Code, ErrorCode, ExecutionId, InvalidToolPattern, LimitName, LimitOverrides, ToolName, TraceContext,
+    Code, ErrorCode, ExecutionId, INTROSPECTION_SERVER, InvalidToolPattern, LOCAL_SERVER, LimitName, LimitOverrides,
+    ToolName, ToolPattern, TraceContext,
 };
 pub use rules::{
-    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Phase, Policy, PolicyError, Rule,
-    TerminalApprover, ToolBudget, Verdict,
+    Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Explanation, Phase, Policy, PolicyError,
+    PolicyPattern, PolicyWarning, Rule, TerminalApprover, ToolBudget, Verdict,
 };
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
 pub use tools::{Mount, ToolBuilder, ToolFunction, ToolSet, Tools};

@@ -5,4 +5,6 @@ pub mod policy;
 pub mod prompt;
 
 pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
-pub use policy::{Budget, Decision, Phase, Policy, PolicyError, Rule, ToolBudget, Verdict};
+pub use policy::{
+    Budget, Decision, Explanation, Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule, ToolBudget, Verdict,
+};

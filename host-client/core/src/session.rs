@@ -14,14 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use relay_proto::wire::message::Payload;
 use relay_proto::{CallId, ExecutionId, wire};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
 use crate::call::dispatch::{self, Caller};
 use crate::call::ledger::{Ledger, Refused};
 use crate::error::ExecutionError;
 use crate::host::Host;
 use crate::random::random_key;
-use crate::rules::approval::Grants;
 use crate::text::short_name;
 use announce::Announced;
 
@@ -38,8 +37,6 @@ pub(crate) struct SessionFault(String);
 /// One session: the executions and calls that run in it, and the way to the relay.
 pub(crate) struct Session {
     pub(crate) host: Arc<Host>,
-    /// Approvals that hold for the whole session.
-    pub(crate) grants: Grants,
     /// The random name of the session in the audit. The relay does not choose it.
     pub(crate) key: String,
     pub(crate) ledger: Ledger,
@@ -54,6 +51,8 @@ pub(crate) struct Session {
     announced: watch::Sender<Announced>,
     /// `true`: the session is over.
     is_over: watch::Sender<bool>,
+    /// The place among a pool's connections, which is free when the session is gone.
+    place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl fmt::Debug for Session {
@@ -109,7 +108,6 @@ impl Session {
         let (outbound, queue) = mpsc::channel(MESSAGES);
         let session = Arc::new(Self {
             host,
-            grants: Grants::default(),
             key: random_key(),
             ledger: Ledger::default(),
             outbound,
@@ -118,9 +116,17 @@ impl Session {
             received: AtomicU64::new(1),
             announced: watch::Sender::new(announced),
             is_over: watch::Sender::new(false),
+            place: Mutex::default(),
         });
         let outbox = Outbox { queue, session: Arc::downgrade(&session), sequence: 1 };
         (session, outbox)
+    }
+
+    /// Keeps a place among a pool's connections until the session is gone.
+    pub(crate) fn hold(&self, place: Option<OwnedSemaphorePermit>) {
+        if place.is_some() {
+            *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        }
     }
 
     /// Ends the session, and with this reason all executions in it.
@@ -252,7 +258,7 @@ impl Session {
                     true => Caller::Relay(&session.outbound),
                     false => Caller::RelayWithoutCallState,
                 };
-                let answer = dispatch::dispatch(&session.host, &session.grants, &permit, call, caller).await;
+                let answer = dispatch::dispatch(&session.host, &permit, call, caller).await;
                 if !session.ledger.answer(&permit, &answer) {
                     return;
                 }

@@ -2,13 +2,17 @@
 
 pub mod context;
 pub mod failure;
+mod left_out;
 pub mod manifest;
+mod names;
+mod nullable;
+mod patterns;
 pub mod registry;
 pub mod schema;
 pub mod spec;
 pub mod validate;
 
+pub use left_out::InvalidTool;
 pub use manifest::{DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, Effect, Manifest, ManifestChange, Mode, Overflow};
-pub use registry::InvalidTool;
 pub(crate) use registry::{Registered, Registry, ToolDigest};
 pub use spec::{CallContext, CallFuture, Tool, ToolError, ToolSpec};

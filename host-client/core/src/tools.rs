@@ -2,6 +2,7 @@
 
 mod builder;
 mod function;
+mod offer;
 mod set;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,25 +11,32 @@ mod tests;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
+use relay_proto::spelling::sanitize;
 use relay_proto::{ErrorCode, ToolName, ToolPatterns};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::describe::{Catalogue, Declarations, UnknownTool};
 use crate::error::Error;
-use crate::tool::{CallContext, Effect, ManifestChange, Registered, Registry, Tool, ToolError, ToolSpec};
+use crate::tool::{CallContext, Effect, InvalidTool, ManifestChange, Registered, Registry, Tool, ToolError, ToolSpec};
 use function::FunctionTool;
 
 pub use builder::ToolBuilder;
 #[doc(hidden)]
 pub use builder::typed_tool;
 pub use function::ToolFunction;
+pub(crate) use offer::Offer;
 pub use set::ToolSet;
+
+/// The most servers that an overview names as starting.
+const MAX_STARTING: usize = 20;
 
 /// The tools that code can call, by full name. Clones share them, and they may change while a client is connected: the relay
 /// is told.
@@ -58,6 +66,7 @@ pub struct Tools {
     registry: Registry,
     catalogue: Arc<Mutex<Option<Latest>>>,
     declarations: Declarations,
+    offer: Offer,
 }
 
 /// The tools made ready for searching, and the version of the registry that they were made of.
@@ -158,6 +167,11 @@ impl Tools {
         self.registry.by_name().values().map(|registered| registered.spec.clone()).collect()
     }
 
+    /// Returns the full names of all tools, sorted; those included that code may not call.
+    pub fn names(&self) -> Vec<ToolName> {
+        self.registry.by_name().values().map(|tool| tool.name.clone()).collect()
+    }
+
     /// Returns the description of one tool by its full name; `None`: there is no such tool.
     pub fn spec(&self, name: &str) -> Option<ToolSpec> {
         self.registry.by_name().get(name).map(|registered| registered.spec.clone())
@@ -167,6 +181,30 @@ impl Tools {
     /// audit: this is for wrappers and tests.
     pub fn tool_by_name(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.registry.by_name().get(name).map(|registered| Arc::clone(&registered.tool))
+    }
+
+    /// Returns what a person should know of a tool beside its description, as sentences: the patterns of its schemas that
+    /// are not checked. Empty if there is nothing, or no such tool.
+    pub fn notes(&self, name: &str) -> Vec<String> {
+        self.registry.by_name().get(name).map(|registered| registered.notes.to_vec()).unwrap_or_default()
+    }
+
+    /// Returns where the effect of a tool comes from, for people: such as the annotations of its server, or the rules of
+    /// this host. `None`: there is no such tool.
+    pub fn effect_origin(&self, name: &str) -> Option<String> {
+        let by_name = self.registry.by_name();
+        let registered = by_name.get(name)?;
+        let origin = registered.effect_origin.as_deref().map(str::to_owned).or_else(|| {
+            let servers = self.registry.servers();
+            let (_, origin) = servers.into_iter().find(|(server, _)| server == registered.name.server())?;
+            Some(origin)
+        });
+        Some(origin.unwrap_or_default())
+    }
+
+    /// Returns the tools that sources offered and that are not registered, each with the reason, by server.
+    pub fn left_out(&self) -> Vec<InvalidTool> {
+        self.registry.left_out()
     }
 
     /// Returns the servers, each with its origin.
@@ -192,7 +230,40 @@ impl Tools {
     /// Lists the tools that code may call in about `most_tokens` tokens: as many as fit with their types, and the names of the
     /// others. Each server has its share. The first line says how many of how many are shown.
     pub fn overview(&self, most_tokens: usize) -> String {
-        self.catalogue().overview(&self.declarations, most_tokens)
+        let mut overview = self.catalogue().overview(&self.declarations, most_tokens);
+        let starting = self.starting();
+        if !starting.is_empty() {
+            let all = starting.len();
+            let some: Vec<_> = starting.into_iter().take(MAX_STARTING).map(|(server, _)| server).collect();
+            let more = if all > some.len() { format!(" and {} others", all - some.len()) } else { String::new() };
+            overview.push_str(&format!(
+                "\nStill starting, so that their tools are not known yet: {}{more}\n",
+                some.join(", ")
+            ));
+        }
+        overview
+    }
+
+    /// Returns the servers that are being started and whose tools are not known yet, each with the time since.
+    pub fn starting(&self) -> Vec<(String, Duration)> {
+        self.registry.starting().into_iter().map(|(server, start)| (server, start.since.elapsed())).collect()
+    }
+
+    /// Waits for servers that are being started and that the code names: a call of their tools could not be told from a
+    /// mistake. Returns `true` if the code names a server.
+    pub(crate) async fn await_servers_of(&self, code: &str) -> bool {
+        let mut changes = self.changes();
+        let is_named = |server: &str| code.contains(server) || code.contains(&sanitize(server));
+        loop {
+            let now = Instant::now();
+            let starting = self.registry.starting();
+            let named = starting.iter().filter(|(server, start)| start.until > now && is_named(server));
+            let Some(until) = named.map(|(_, start)| start.until).min() else {
+                return self.registry.servers().iter().any(|(server, _)| is_named(server));
+            };
+            // A change or the time: what is left is looked at again.
+            let _ = tokio::time::timeout_at(until, changes.changed()).await;
+        }
     }
 
     /// Finds a tool that code may call; `None`: there is no such tool, or code may not call it.
@@ -221,7 +292,18 @@ impl Tools {
             registry: self.registry.amended(changes),
             catalogue: Arc::default(),
             declarations: self.declarations.clone(),
+            offer: self.offer.clone(),
         }
+    }
+
+    /// Returns a handle on the same tools that offers a selection of them to models and code.
+    pub(crate) fn offering(&self, offer: Offer) -> Self {
+        Self { catalogue: Arc::default(), offer, ..self.clone() }
+    }
+
+    /// Returns the reason why the tool with this full name is not offered; `None`: it is, or there is no such tool.
+    pub(crate) fn denial(&self, name: &str) -> Option<String> {
+        self.offer.denial(self.registry.by_name().get(name)?)
     }
 
     /// Returns a handle on the same tools that learns the shapes of their results, or does not.
@@ -234,7 +316,7 @@ impl Tools {
         &self.declarations
     }
 
-    /// Returns the tools that code may call, made ready for searching. It is made again when the tools have changed.
+    /// Returns the tools that are offered to models and code, made ready for searching. It is made again when the tools have changed.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         let now = self.registry.version();
         let mut latest = self.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,7 +325,8 @@ impl Tools {
         {
             return Arc::clone(catalogue);
         }
-        let catalogue = Arc::new(Catalogue::new(self.callable()));
+        let offered = self.callable().iter().filter_map(|tool| self.offer.of(tool)).collect();
+        let catalogue = Arc::new(Catalogue::new(offered));
         *latest = Some((now, Arc::clone(&catalogue)));
         catalogue
     }
@@ -266,6 +349,24 @@ impl Mount {
     /// others are registered.
     pub fn replace(&self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Vec<Error> {
         self.registry.replace(&self.server, tools).into_iter().map(Into::into).collect()
+    }
+
+    /// Reports tools of the server that its source cannot offer, so that [`Tools::left_out`] and the error of a call
+    /// name them. Names are full, `server.tool`. [`Mount::replace`] forgets them.
+    pub fn leave_out(&self, tools: impl IntoIterator<Item = InvalidTool>) {
+        self.registry.leave_out(&self.server, tools);
+    }
+
+    /// Says that the server is being started and that its tools are not known yet. Code that names it waits for it for at
+    /// most `waits`. [`Mount::replace`] ends this, and so does `None`, when the start has failed.
+    pub fn set_starting(&self, waits: Option<Duration>) {
+        self.registry.set_starting(&self.server, waits);
+    }
+
+    /// Sets what callers of a tool that the server does not have are told beside that, such as that the server still
+    /// starts, in at most 2,000 bytes. Default: `None`, nothing.
+    pub fn set_note(&self, note: Option<String>) {
+        self.registry.set_note(&self.server, note);
     }
 }
 

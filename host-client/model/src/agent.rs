@@ -27,6 +27,8 @@ use crate::output::{OutputConfig, OutputStore, READ_TOOL, StoreConfig};
 use crate::report;
 use crate::surroundings::surroundings;
 use host_client_core::Outcome;
+#[cfg(feature = "serve-mcp")]
+use host_client_core::client::ConnectionPool;
 use host_client_core::client::LazyClient;
 use host_client_core::error::Error;
 
@@ -42,7 +44,7 @@ pub const DESCRIBE_TOOL: &str = "describe_tools";
 /// Names and descriptions of the tools beside `execute_code`.
 const LOOKUPS: [(&str, &str); 3] = [
     (SEARCH_TOOL, "Finds tools that code can call, by words, and gives their types; the best first."),
-    (DESCRIBE_TOOL, "Gives the types and schemas of tools that code can call, by their names."),
+    (DESCRIBE_TOOL, "Gives descriptions and types of tools that code can call, by their names."),
     (
         READ_TOOL,
         "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
@@ -166,7 +168,7 @@ impl ExecuteCode {
             Ok(request) => request,
             Err(wrong) => return report::refused(wrong),
         };
-        let outcome = async { self.client.get().await?.run(request).await };
+        let outcome = async { self.client.lease().await?.run(request).await };
         self.report(outcome.await, intent).await
     }
 
@@ -185,6 +187,12 @@ impl ExecuteCode {
             _ => Err(format!("{}: {}", ErrorCode::InvalidInput, no_such_tool())),
         };
         done.unwrap_or_else(report::refused)
+    }
+
+    /// Sets the pool from which the tool takes its connections to the relay.
+    #[cfg(feature = "serve-mcp")]
+    pub(crate) fn pooled(self, pool: ConnectionPool) -> Self {
+        Self { client: self.client.pooled(pool), ..self }
     }
 
     /// Returns the client, which connects when it is first used.

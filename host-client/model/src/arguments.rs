@@ -89,7 +89,36 @@ pub(crate) fn schema<T: JsonSchema>() -> Arc<Map<String, Value>> {
     // The names of our types are of no use to a model.
     schema.remove("title");
     schema.remove("description");
+    let mut schema = schema.to_value();
+    plain(&mut schema);
     Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+/// Writes a schema in the words that every client understands: an optional member may be absent and has one type, and
+/// no member has a format that says how Rust stores it. Some clients send a number as a text where a type is a list.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Object(members) => {
+            members.values_mut().for_each(plain);
+            if let Some(Value::Array(types)) = members.get_mut("type") {
+                types.retain(|one| one != "null");
+                if let [one] = &types[..] {
+                    let one = one.clone();
+                    members.insert("type".into(), one);
+                }
+            }
+            if members.get("default") == Some(&Value::Null) {
+                members.remove("default");
+            }
+            let is_of_rust =
+                |format: &Value| format.as_str().is_some_and(|it| it.starts_with("uint") || it.starts_with("int"));
+            if members.get("format").is_some_and(is_of_rust) {
+                members.remove("format");
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Parses arguments. Members that are `null` count as absent, because models in strict mode must write every member.
@@ -109,5 +138,29 @@ fn drop_nulls(value: &mut Value) {
     if let Value::Object(members) = value {
         members.retain(|_, member| !member.is_null());
         members.values_mut().for_each(drop_nulls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn schemas_for_models_are_plain() {
+        let all = [schema::<ExecuteArguments>(), schema::<SearchArguments>(), schema::<ReadArguments>()];
+        let texts: Vec<String> = all.iter().map(|schema| Value::Object((**schema).clone()).to_string()).collect();
+        for text in &texts {
+            for odd in ["null", "uint", "\"type\":[", "format"] {
+                assert!(!text.contains(odd), "{odd}: {text}");
+            }
+        }
+        assert_eq!(all[1]["properties"]["limit"]["type"], json!("integer"));
+        assert_eq!(all[1]["properties"]["limit"]["minimum"], json!(0));
+        // Clients in strict mode write every member.
+        let search: SearchArguments =
+            parse("search_tools", json!({"query": "x", "limit": null})).unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(search.limit, None);
     }
 }

@@ -25,6 +25,7 @@ use std::borrow::Cow;
 
 pub use attachment::{Attachment, AttachmentsConfig};
 pub use cut::CutConfig;
+pub(crate) use cut::cut;
 pub use footer::FooterConfig;
 pub use intent::IntentConfig;
 pub use page::{Page, ReadError};

@@ -33,6 +33,7 @@ use relay_proto::LimitOverrides;
 
 use crate::output::{CutConfig, OutputConfig};
 use host_client_core::client::LazyClient;
+use host_client_core::rules::policy::Phase;
 
 pub use answer::{Attempt, Failed, NotRepaired, ProgrammaticAnswer, ProgrammaticError, TotalUsage};
 pub use model::{BoxError, CallbackModel, Message, Model, ModelError, ModelReply, ModelRequest, ModelUsage, Role};
@@ -142,7 +143,12 @@ impl Programmatic {
     /// Returns the part of the system prompt that this crate adds: the form of a program, its environment and the
     /// tools.
     pub fn teaching(&self) -> String {
-        let overview = self.client.host().tools().overview(self.config.overview_tokens);
+        self.teaching_in(None)
+    }
+
+    /// Does the same for a phase of the policy, in which fewer tools may be called.
+    fn teaching_in(&self, phase: Option<Phase>) -> String {
+        let overview = self.client.host().offered(phase).overview(self.config.overview_tokens);
         teach::system(&self.client.model_bindings(), &overview)
     }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::output::{Attachment, OutputConfig, OutputStore, Shown};
+use crate::output::{Attachment, CutConfig, OutputConfig, OutputStore, READ_TOOL, Shown, cut};
 use host_client_core::error::{Error, ExecutionError};
 use host_client_core::event::{OutputItem, OutputKind};
 use host_client_core::{Outcome, Usage, Warning};
 
-/// Maximum length of the output in a report, in bytes.
-const MAX_OUTPUT_BYTES: usize = 20_000;
+/// Part of the output that a report has: the beginning and the end of a long one.
+const OUTPUT_CUT: CutConfig = CutConfig { characters: 20_000, head_percent: 60 };
 
 /// Report of one tool call for a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,8 @@ pub(crate) fn schema() -> Value {
                 },
                 "required": ["code", "message"],
             },
-            "output": text("The output that the code printed"),
+            "output": text("The output that the code printed: of a long one, its beginning and its end"),
+            "output_handle": text("The handle for read_output, which returns the whole output, if it is a long one"),
             "warnings": {"type": "array", "items": {"type": "string"}},
             "usage": {
                 "type": "object",
@@ -81,33 +82,34 @@ pub(crate) async fn report(
 ) -> Report {
     let outcome = match outcome {
         Ok(outcome) => outcome,
-        Err(Error::Execution(error)) => return failed(&error),
+        Err(Error::Execution(error)) => return failed(&error, store),
         Err(error) => return refused(format!("the code was not run: {error}")),
     };
-    let (json, store) = (outcome.json.clone(), store.clone());
+    let (json, of_value) = (outcome.json.clone(), store.clone());
     // A large value takes long, and must not block other calls of this thread.
-    let shown = tokio::task::spawn_blocking(move || output.show(&json, intent.as_deref(), Some(&store)));
+    let shown = tokio::task::spawn_blocking(move || output.show(&json, intent.as_deref(), Some(&of_value)));
     match shown.await {
-        Ok(shown) => succeeded(&outcome, shown),
+        Ok(shown) => succeeded(&outcome, shown, store),
         Err(_) => refused("INTERNAL: the code ran, and its result could not be shown"),
     }
 }
 
 /// Makes the report of a success. A value that is not shown as a whole is not in the structured content either.
-fn succeeded(outcome: &Outcome, shown: Shown) -> Report {
+fn succeeded(outcome: &Outcome, shown: Shown, store: &OutputStore) -> Report {
     let Shown { text, attachments, is_whole, handle } = shown;
     let mut structured = Map::new();
     if is_whole && attachments.is_empty() {
         match outcome.value() {
             Ok(value) => structured.insert("result".into(), value),
-            Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }),
+            Err(error) => return failed(&ExecutionError { usage: outcome.usage, ..garbled(&error) }, store),
         };
     } else {
         structured.insert("shown".into(), text.clone().into());
         structured.extend(handle.clone().map(|handle| ("handle".into(), handle.into())));
     }
-    let notes = notes(&outcome.output, &outcome.warnings);
-    let structured = with_notes(structured, &outcome.output, &outcome.warnings, &outcome.usage);
+    let printed = Printed::new(&outcome.output, Some(store));
+    let notes = notes(&printed, &outcome.warnings);
+    let structured = with_notes(structured, printed, &outcome.warnings, &outcome.usage);
     Report { text, notes, attachments, handle, structured: Some(structured), is_error: false }
 }
 
@@ -138,7 +140,7 @@ fn garbled(error: &Error) -> ExecutionError {
 }
 
 /// Makes the report of a failure.
-fn failed(error: &ExecutionError) -> Report {
+fn failed(error: &ExecutionError, store: &OutputStore) -> Report {
     let fault = json!({
         "code": error.code.as_str(),
         "message": error.message,
@@ -154,16 +156,18 @@ fn failed(error: &ExecutionError) -> Report {
         fault.retain(|_, value| !value.is_null());
         structured.insert("error".into(), Value::Object(fault));
     }
-    let structured = with_notes(structured, &error.output, &error.warnings, &error.usage);
-    let notes = notes(&error.output, &error.warnings);
+    let printed = Printed::new(&error.output, Some(store));
+    let notes = notes(&printed, &error.warnings);
+    let structured = with_notes(structured, printed, &error.warnings, &error.usage);
     Report { notes, structured: Some(structured), ..refused(error.to_string()) }
 }
 
 /// Adds output, warnings and usage to the structured content.
-fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warnings: &[Warning], usage: &Usage) -> Value {
-    if !output.is_empty() {
-        structured.insert("output".into(), printed(output).into());
+fn with_notes(mut structured: Map<String, Value>, printed: Printed, warnings: &[Warning], usage: &Usage) -> Value {
+    if !printed.text.is_empty() {
+        structured.insert("output".into(), printed.text.into());
     }
+    structured.extend(printed.handle.map(|handle| ("output_handle".into(), handle.into())));
     if !warnings.is_empty() {
         let warnings: Vec<_> = warnings.iter().map(|warning| &*warning.message).collect();
         structured.insert("warnings".into(), json!(warnings));
@@ -179,31 +183,40 @@ fn with_notes(mut structured: Map<String, Value>, output: &[OutputItem], warning
 }
 
 /// Formats output and warnings; `None` if there are none.
-fn notes(output: &[OutputItem], warnings: &[Warning]) -> Option<String> {
+fn notes(printed: &Printed, warnings: &[Warning]) -> Option<String> {
     let mut notes = Vec::new();
-    if !output.is_empty() {
-        notes.push(format!("Output:\n{}", printed(output).trim_end_matches('\n')));
+    if !printed.text.is_empty() {
+        notes.push(format!("Output:\n{}", printed.text.trim_end_matches('\n')));
     }
     notes.extend(warnings.iter().map(|warning| format!("Warning: {}", warning.message)));
     (!notes.is_empty()).then(|| notes.join("\n"))
 }
 
-/// Joins the items of output, up to a maximum.
-pub(crate) fn printed(output: &[OutputItem]) -> String {
-    let mut text = String::new();
-    for item in output {
-        text.push_str(&item.text);
-        if item.kind != OutputKind::Emit {
-            text.push('\n');
+/// Output of an execution as a model reads it.
+pub(crate) struct Printed {
+    /// The output; of a long one, its beginning and its end.
+    pub(crate) text: String,
+    /// Handle by which the whole output can be read; `None`: the text is the whole, or it was not kept.
+    handle: Option<String>,
+}
+
+impl Printed {
+    /// Joins the items of output. The store keeps one that is too long to be shown as a whole.
+    pub(crate) fn new(output: &[OutputItem], store: Option<&OutputStore>) -> Self {
+        let mut whole = String::new();
+        for item in output {
+            whole.push_str(&item.text);
+            if item.kind != OutputKind::Emit {
+                whole.push('\n');
+            }
         }
-        if text.len() > MAX_OUTPUT_BYTES {
-            let all: usize = output.iter().map(|item| item.text.len()).sum();
-            text.truncate(text.floor_char_boundary(MAX_OUTPUT_BYTES));
-            text.push_str(&format!("\n… (cut; {all} bytes were printed)"));
-            break;
-        }
+        let Some(mut text) = cut(&whole, OUTPUT_CUT) else { return Self { text: whole, handle: None } };
+        let handle = store.and_then(|store| store.keep(&whole, false));
+        let line = if text.ends_with('\n') { "" } else { "\n" };
+        let rest = handle.as_ref().map(|handle| format!("; {READ_TOOL} with the handle {handle} gives the whole"));
+        text.push_str(&format!("{line}… ({} bytes were printed{})", whole.len(), rest.unwrap_or_default()));
+        Self { text, handle }
     }
-    text
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -7,17 +7,21 @@
 mod elicit;
 mod execute;
 mod http;
+mod life;
+mod lines;
 mod progress;
+mod sessions;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer};
@@ -28,18 +32,27 @@ use crate::agent::{DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, is_tool,
 use crate::arguments::parse;
 use crate::output::{OutputConfig, StoreConfig};
 use crate::report::{self, refused};
-use host_client_core::client::Client;
-use host_client_core::client::LazyClient;
+use host_client_core::client::{Client, ConnectionPool, LazyClient};
 use host_client_core::error::Error;
 use host_client_core::host::Host;
+use host_client_core::text::{short_name, visible};
 
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
+pub use lines::ServeError;
 
+/// Default maximum number of connections to the relay: as many as the executions that one subject may run at once.
+const CONNECTIONS: usize = 32;
+/// Default time after which a connection to the relay is given up that runs nothing.
+const CONNECTION_IDLE: Duration = Duration::from_secs(10);
+/// Requests that the server knows, if their parameters fit.
+const KNOWN_METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
+/// Maximum length of the name of a client, in bytes.
+const MAX_CLIENT_BYTES: usize = 100;
 /// Minimum time between two notifications that the tools changed.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// MCP server that runs code, for one MCP session. It connects to the relay when code is first run, and again after the
-/// connection was lost.
+/// MCP server that runs code, for one MCP session. It connects to the relay when code is run, and gives the connection up
+/// when it has run nothing for 10 s or another session needs it.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -51,7 +64,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// let host = Arc::new(Host::new(Tools::new()));
 /// let relay = ClientConfig::new("ws://127.0.0.1:8080/ws", "the token");
 /// let server = CodeServer::new(host, move |host| Client::connect(relay.clone(), host));
-/// // Over HTTP at `/mcp`; on standard input and output, serve it with `rmcp::ServiceExt::serve`.
+/// // Over HTTP at `/mcp`; `server.serve_lines(…)` serves it on standard input and output.
 /// let token = HttpToken::new("a secret of at least sixteen bytes")?;
 /// let config = HttpConfig { token: Some(token), ..HttpConfig::default() };
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8931").await?;
@@ -78,8 +91,17 @@ impl CodeServer {
     where
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
-        let tools = ExecuteCode::new(LazyClient::new(Arc::clone(&host), connect));
+        let client = LazyClient::new(Arc::clone(&host), connect);
+        let tools = ExecuteCode::new(client.pooled(ConnectionPool::new(CONNECTIONS, CONNECTION_IDLE)));
         Self { host, tools, tasks: Arc::default() }
+    }
+
+    /// Sets the pool of connections to the relay that all sessions share. Default: at most 32 at once, each given up when
+    /// it was not used for 10 s.
+    #[must_use]
+    pub fn connections(mut self, pool: ConnectionPool) -> Self {
+        self.tools = self.tools.pooled(pool);
+        self
     }
 
     /// Sets how results are shortened for the model, and how much of results that are not shown as a whole is kept for
@@ -171,6 +193,9 @@ impl ServerHandler for CodeServer {
         if !is_tool(name) {
             return Err(ErrorData::invalid_params(no_such_tool(), None));
         }
+        if let Some(client) = client_name(&context) {
+            self.tools.client().on_behalf_of(client);
+        }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let report = if name == ExecuteCode::NAME {
             // An execution reports progress, requests approvals here, and ends with its request.
@@ -183,4 +208,32 @@ impl ServerHandler for CodeServer {
         };
         Ok(CallToolResult::from(report).into())
     }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // The library takes a request whose parameters do not fit for one with an unknown method.
+        if KNOWN_METHODS.contains(&&*request.method) {
+            let text = format!("the parameters do not fit {:?}", request.method);
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        let text = format!("there is no method {:?}", visible(short_name(&request.method)));
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
+    }
+}
+
+/// Returns the name and version of the client, as it says, and the start of the id of its HTTP session; `None` if it has
+/// not said them.
+fn client_name(context: &RequestContext<RoleServer>) -> Option<String> {
+    let Implementation { name, version, .. } = context.client_info()?;
+    let cut = |text: &str| text[..text.floor_char_boundary(MAX_CLIENT_BYTES)].to_owned();
+    let name = cut(format!("{} {}", cut(&name), cut(&version)).trim());
+    let session = context.extensions.get::<Parts>().and_then(|parts| parts.headers.get(http::SESSION)?.to_str().ok());
+    // The whole id would let whoever reads it take part in the session.
+    Some(match session {
+        Some(id) => format!("{name}, MCP session {}", &id[..id.floor_char_boundary(8)]),
+        None => name,
+    })
 }

@@ -16,6 +16,16 @@ pub(crate) fn surroundings(bindings: &[&str]) -> String {
          the one to call.\n"
     });
     text.push_str(
+        "- A result is a value, parsed already, of the type that the tool declares; for `unknown` a value, a text, or an \
+         array of parts where a tool gives images or several texts. It has no `.content[0].text` around it, and \
+         `JSON.parse` is only for a text that holds JSON.",
+    );
+    text.push_str(if has("introspection") {
+        " This runs: `const tools = await mcp.search(\"file\"); return tools.map(tool => tool.name)`.\n"
+    } else {
+        "\n"
+    });
+    text.push_str(
         "- Calls that do not need each other's results are made together: `const [a, b] = await Promise.all([…, …])`.\n\
          - `return` the answer as JSON, and of it only what is needed: filter, join and count in the program.\n\
          - A failed call throws an Error with `code` (such as `INVALID_ARGUMENTS`, `TOOL_FAILED`, `TOOL_DENIED`) and \

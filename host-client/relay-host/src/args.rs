@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use host_client::audit::CodeRecord;
 use host_client::{LimitName, Phase};
 
 /// Examples below the help of the program and of its commands.
@@ -33,7 +34,16 @@ Examples:
 const CALL_EXAMPLES: &str = "\
 Examples:
   relay-host call fs.read_file '{\"path\": \"x\"}' --mcp mcp.json
-  relay-host call shop.getOrder '{\"id\": 7}' --openapi shop=openapi.yaml";
+  relay-host call shop.getOrder '{\"id\": 7}' --openapi shop=openapi.yaml
+  relay-host call shop.getOrder '{\"id\": 7}' --openapi shop=shop.toml";
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  relay-host doctor --mcp mcp.json --policy policy.toml --audit audit.jsonl
+  relay-host doctor --relay wss://relay.example/ws    (the token in RELAY_TOKEN)";
+const POLICY_EXAMPLES: &str = "\
+Examples:
+  relay-host policy check --policy policy.toml --mcp mcp.json
+  relay-host policy explain git.push --policy policy.toml --mcp mcp.json";
 const AUDIT_EXAMPLES: &str = "\
 Examples:
   relay-host audit show audit.jsonl
@@ -65,6 +75,12 @@ pub(crate) enum Command {
     Repl(ReplArgs),
     /// Serve code execution as an MCP server: on standard input and output, or over HTTP
     ServeMcp(ServeArgs),
+    /// Say what works of a configuration, what does not, and what to do. The exit status is 1 if there is a problem
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
+    /// Check a policy against the tools that there are, or explain its decision about one tool
+    #[command(after_help = POLICY_EXAMPLES)]
+    Policy(PolicyArgs),
     /// Verify or print an audit log
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit(AuditArgs),
@@ -81,7 +97,8 @@ pub(crate) struct HostArgs {
     /// A configuration file of MCP servers, in the format of MCP clients: {"mcpServers": {...}}
     #[arg(long, env = "RELAY_MCP_FILE", value_name = "FILE")]
     pub(crate) mcp: Vec<PathBuf>,
-    /// An OpenAPI 3 document whose operations become the tools of a server of this name
+    /// An OpenAPI 3 document whose operations become the tools of a server of this name, or FILE.toml, which names one
+    /// with credentials, server, networks and operations
     #[arg(long, value_name = "NAME=FILE|URL")]
     pub(crate) openapi: Vec<String>,
     /// A folder whose files the tools of the server `workspace` can list, search and read
@@ -90,6 +107,12 @@ pub(crate) struct HostArgs {
     /// Files that the tools of `workspace` may change, such as src/** [default: none]
     #[arg(long, value_name = "GLOB", requires = "workspace")]
     pub(crate) writable: Vec<String>,
+    /// Let the tools of `workspace` create files that --writable matches, with the folders that they need
+    #[arg(long, requires = "writable")]
+    pub(crate) allow_create: bool,
+    /// Let the tools of `workspace` delete files that --writable matches; with --allow-create, also rename them
+    #[arg(long, requires = "writable")]
+    pub(crate) allow_delete: bool,
     /// A host that `http.fetch` may reach, such as example.com, *.example.com or example.com:8443
     #[arg(long, value_name = "HOST")]
     pub(crate) fetch: Vec<String>,
@@ -97,15 +120,47 @@ pub(crate) struct HostArgs {
     /// others need an approval]
     #[arg(long, env = "RELAY_POLICY_FILE", value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Show tools that the policy denies, with the reason, to models and code [default: they are left out]
+    #[arg(long)]
+    pub(crate) show_denied: bool,
     /// Write an audit log of calls, decisions and results to this file
     #[arg(long, env = "RELAY_AUDIT_FILE", value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
-    /// Redact the arguments at this JSONPath in the audit log, for the tools of a pattern, such as bank.*=$.card
+    /// Size at which a file of the audit log is full and the next one begins, in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB", requires = "audit", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) audit_file_mib: u64,
+    /// Number of full files of the audit log to keep; older ones are removed [default: all]
+    #[arg(long, value_name = "NUMBER", requires = "audit")]
+    pub(crate) audit_keep: Option<usize>,
+    /// Write each record of the audit log to the disk before the call goes on [default: when the system does]
+    #[arg(long, requires = "audit")]
+    pub(crate) audit_sync: bool,
+    /// Redact the arguments at this JSONPath in the audit log, for the tools of a pattern, such as bank.*=$.card. Code
+    /// is redacted if it is one call with literal arguments; see --audit-code for other code
     #[arg(long, value_name = "TOOLS=PATH", requires = "audit")]
     pub(crate) redact: Vec<String>,
-    /// Maximum time for MCP servers to start, in seconds
+    /// The part of the code that the audit log records: the text, or only its SHA-256
+    #[arg(long, default_value = "full", value_name = "PART", requires = "audit")]
+    pub(crate) audit_code: AuditCodeArg,
+    /// Maximum time that a call waits for an MCP server that is being started, in seconds; a slow server starts on
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) start_timeout: u64,
+}
+
+/// Part of the code that the audit log records.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum AuditCodeArg {
+    Full,
+    Hash,
+}
+
+impl From<AuditCodeArg> for CodeRecord {
+    fn from(part: AuditCodeArg) -> Self {
+        match part {
+            AuditCodeArg::Full => Self::Full,
+            AuditCodeArg::Hash => Self::HashOnly,
+        }
+    }
 }
 
 /// Options for the relay that runs the code.
@@ -134,9 +189,20 @@ pub(crate) struct ExecutionArgs {
     /// Offer only the tools that the policy allows in this phase: discover reads, write may change things
     #[arg(long)]
     pub(crate) phase: Option<PhaseArg>,
+    /// Form of integers of tools over 2^53 that would change as numbers: the nearest number, a text, or a BigInt
+    #[arg(long, value_name = "FORM", default_value = "number")]
+    pub(crate) large_integers: LargeIntegersArg,
     /// Print the value as a model would get it: a long value is filtered by the intent, summarized or cut
     #[arg(long, value_name = "INTENT", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(crate) fit: Option<String>,
+}
+
+/// Form of integers that no number holds.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LargeIntegersArg {
+    Number,
+    Text,
+    Bigint,
 }
 
 /// Phase of the policy.
@@ -219,10 +285,67 @@ pub(crate) struct ServeArgs {
     /// A further host name of the HTTP server, beside localhost; requests with other names are refused
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) http_host: Vec<String>,
+    /// Maximum number of HTTP sessions; another one closes the one that has run nothing for the longest time
+    #[arg(long, default_value_t = 256, value_name = "NUMBER", value_parser = positive, requires = "http")]
+    pub(crate) http_sessions: usize,
+    /// Time after which an HTTP session is closed that runs nothing and whose client does not listen, in seconds
+    #[arg(long, default_value_t = 1800, value_name = "SECONDS", requires = "http")]
+    pub(crate) http_session_idle: u64,
+    /// Maximum number of connections to the relay; further executions wait for one
+    #[arg(long, default_value_t = 32, value_name = "NUMBER", value_parser = positive)]
+    pub(crate) relay_connections: usize,
+    /// Time after which a connection to the relay is given up that runs nothing, in seconds
+    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    pub(crate) relay_idle: u64,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) relay: RelayArgs,
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print JSON: a list of objects with `state` (ok, warning or problem), `text` and `todo`
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    #[command(flatten)]
+    pub(crate) relay: RelayArgs,
+}
+
+/// Options of `policy`.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// List the policy's patterns with the number of tools that each fits, and warn about those that fit none and about
+    /// manifest entries that contradict each other. The exit status is 1 if there is a warning
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        host: HostArgs,
+    },
+    /// Show the decision about one tool, the rule that decides, and all that applies to the tool
+    Explain {
+        /// The tool, such as git.push
+        tool: String,
+        /// Explain the decision in this phase [default: without a phase]
+        #[arg(long)]
+        phase: Option<PhaseArg>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        host: HostArgs,
+    },
 }
 
 /// Options of `audit`.
@@ -246,13 +369,21 @@ pub(crate) enum AuditCommand {
     Show {
         /// The current file of the log
         file: PathBuf,
-        /// Print only the records of one execution
-        #[arg(long)]
+        /// Print only the records of one execution, as SESSION/ID or, of all sessions, ID
+        #[arg(long, value_name = "[SESSION/]ID")]
         execution: Option<String>,
+        /// Print only the records of the session whose id begins so
+        #[arg(long, conflicts_with = "execution")]
+        session: Option<String>,
         /// Print the records as they are in the file, as JSON
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Parses a number from 1.
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "it has to be a whole number from 1".to_owned())
 }
 
 /// Parses a limit such as `wall_ms=5000`.

@@ -19,11 +19,19 @@ pub(crate) fn audit(args: AuditArgs) -> Result<(), Failure> {
             print(&verified.to_string())?;
             if verified.is_whole() { Ok(()) } else { Err(Failure::printed(FAILED)) }
         }
-        AuditCommand::Show { file, execution, json } => {
+        AuditCommand::Show { file, execution, session, json } => {
+            // An execution's id is unique in its session alone.
+            let (session, execution) = match execution {
+                Some(named) => match named.split_once('/') {
+                    Some((session, id)) => (Some(session.to_owned()), Some(id.to_owned())),
+                    None => (None, Some(named)),
+                },
+                None => (session, None),
+            };
             let files = series(&file).map_err(Failure::usage)?;
             let is_terminal = io::stdout().is_terminal();
             let mut out = BufWriter::new(io::stdout().lock());
-            for shown in records(files, Filter { execution, ..Filter::default() }) {
+            for shown in records(files, Filter { execution, session, ..Filter::default() }) {
                 let line = match shown.map_err(Failure::usage)? {
                     Shown::Record(record) if json && is_terminal => plain(record.json()).into_owned(),
                     Shown::Record(record) if json => record.json().to_owned(),

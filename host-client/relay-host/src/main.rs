@@ -4,9 +4,12 @@
 mod args;
 mod audit;
 mod call;
+mod doctor;
 mod exit;
 mod interrupt;
+mod openapi;
 mod output;
+mod policy;
 mod progress;
 mod repl;
 mod report;
@@ -15,6 +18,7 @@ mod serve;
 mod session;
 mod setup;
 mod tools;
+mod warnings;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -53,7 +57,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {
-                note(&format!("relay-host: {}", failure.text));
+                // Indented, so that no line of an error from code or a server looks like a message of its own.
+                note(&format!("relay-host: {}", failure.text.replace('\n', "\n  ")));
             }
             ExitCode::from(failure.status)
         }
@@ -79,6 +84,8 @@ async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
         Command::Call(args) => call::call(args, progress).await,
         Command::Repl(args) => repl::repl(args, progress).await,
         Command::ServeMcp(args) => serve::serve(args).await,
+        Command::Doctor(args) => doctor::doctor(args, progress).await,
+        Command::Policy(args) => policy::policy(args, progress).await,
         Command::Audit(args) => audit::audit(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,5 +1,6 @@
 //! Writes to standard output and standard error. A closed pipe is no error, and control characters of others never
-//! reach a terminal.
+//! reach a terminal: what is written for people is escaped wherever it goes, for a pipe often ends at a terminal. The
+//! values of code are escaped on a terminal alone, so that programs get them as they are.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
@@ -11,10 +12,19 @@ use crate::exit::Failure;
 /// Maximum size of JSON that is indented for a terminal, in bytes.
 const MAX_INDENTED_BYTES: usize = 64 << 10;
 
-/// Prints a line to standard output. On a terminal, control characters are escaped.
-pub(crate) fn print(line: &str) -> Result<(), Failure> {
+/// Prints text for people to standard output, and ends the line. Control characters other than line feeds and tabs are
+/// escaped. What others wrote within a line has to pass [`inline`] first.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    write_line(&plain(text))
+}
+
+/// Prints a value to standard output, and ends the line. On a terminal, control characters are escaped.
+pub(crate) fn print_value(value: &str) -> Result<(), Failure> {
+    if io::stdout().is_terminal() { print(value) } else { write_line(value) }
+}
+
+fn write_line(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let line = if out.is_terminal() { plain(line) } else { line.into() };
     let printed = writeln!(out, "{line}").and_then(|()| out.flush());
     printed.or_else(unprinted)
 }
@@ -35,7 +45,7 @@ pub(crate) fn print_indented(json: &str) -> Result<(), Failure> {
 
 /// Prints JSON to standard output. On a terminal, control characters in it are escaped as in JSON.
 fn print_plain(json: &str) -> Result<(), Failure> {
-    if io::stdout().is_terminal() { print(&escaped(json)) } else { print(json) }
+    if io::stdout().is_terminal() { write_line(&escaped(json)) } else { write_line(json) }
 }
 
 /// Converts an error of writing to standard output: a closed pipe is success.
@@ -47,12 +57,17 @@ pub(crate) fn unprinted(error: io::Error) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard error. On a terminal, control characters are escaped.
-pub(crate) fn note(line: &str) {
-    let mut err = io::stderr().lock();
-    let line = if err.is_terminal() { plain(line) } else { line.into() };
+/// Prints text for people to standard error, and ends the line. Control characters other than line feeds and tabs are
+/// escaped. What others wrote within a line has to pass [`inline`] first.
+pub(crate) fn note(text: &str) {
     // A failure cannot be reported anywhere.
-    let _ = writeln!(err, "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain(text));
+}
+
+/// Returns what a stranger wrote as one line: a tool's name, a description, the reason of a server. Line feeds and all
+/// control characters are escaped, so that it cannot forge a line of its own.
+pub(crate) fn inline(text: &str) -> Cow<'_, str> {
+    visible(text)
 }
 
 /// Escapes control and invisible characters in a text, other than line feeds and tabs.

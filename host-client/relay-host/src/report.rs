@@ -8,7 +8,7 @@ use host_client::{Usage, Warning};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
-use crate::output::{note, print, print_json};
+use crate::output::{inline, note, print_json, print_value};
 use crate::progress::{Progress, output};
 
 /// Execution that has ended, and the number of items of its output that were already printed.
@@ -23,7 +23,7 @@ impl Ended {
     pub(crate) fn show_as(self, intent: Option<&str>, progress: &Progress) -> Result<(), Failure> {
         let json = self.value(progress)?;
         match intent {
-            Some(intent) => print(&OutputConfig::default().show(&json, Some(intent), None).text),
+            Some(intent) => print_value(&OutputConfig::default().show(&json, Some(intent), None).text),
             None => print_json(&String::from_utf8_lossy(&json)),
         }
     }
@@ -39,7 +39,7 @@ impl Ended {
             progress.print(output(item).as_bytes());
         }
         for warning in warnings {
-            note(&format!("warning: {}", warning.message));
+            note(&format!("warning: {}", inline(&warning.message)));
         }
         Ok(self.outcome?.json)
     }
@@ -47,7 +47,7 @@ impl Ended {
     /// Prints one JSON object to standard output, for success and failure.
     pub(crate) fn show_json(self) -> Result<(), Failure> {
         match self.outcome {
-            Ok(outcome) => print(&success(&outcome)?.to_string()),
+            Ok(outcome) => print_value(&success(&outcome)?),
             Err(Error::Execution(error)) => {
                 let object = failure(&error);
                 print_failure(&object, Failure::from(Error::Execution(error)))
@@ -63,17 +63,21 @@ pub(crate) fn print_unstarted(failure: Failure) -> Result<(), Failure> {
 }
 
 fn print_failure(object: &Value, failure: Failure) -> Result<(), Failure> {
-    print(&object.to_string())?;
+    print_value(&object.to_string())?;
     Err(Failure::printed(failure.status))
 }
 
-fn success(outcome: &Outcome) -> Result<Value, Failure> {
-    Ok(json!({
-        "result": outcome.value()?,
+/// Makes the JSON object of a success. The value stands in it as it came, with the order of its keys and all digits of
+/// its numbers.
+fn success(outcome: &Outcome) -> Result<String, Failure> {
+    // A value that is no JSON would break the object.
+    outcome.value()?;
+    let rest = json!({
         "output": items(&outcome.output),
         "warnings": warnings(&outcome.warnings),
         "usage": usage(&outcome.usage),
-    }))
+    });
+    Ok(format!("{{\"result\":{},{}", String::from_utf8_lossy(&outcome.json), &rest.to_string()[1..]))
 }
 
 fn failure(error: &ExecutionError) -> Value {

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 use std::path::Path;
 
-use host_client::{Client, ExecuteRequest, LimitName};
+use host_client::{Client, ExecuteRequest, LargeIntegers, LimitName};
 
-use crate::args::{ExecutionArgs, RunArgs};
+use crate::args::{ExecutionArgs, LargeIntegersArg, RunArgs};
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::note;
@@ -76,6 +76,11 @@ pub(crate) fn request(code: String, args: &ExecutionArgs) -> ExecuteRequest {
     for (name, value) in &args.limit {
         request = request.limit(*name, *value);
     }
+    request = request.large_integers(match args.large_integers {
+        LargeIntegersArg::Number => LargeIntegers::Number,
+        LargeIntegersArg::Text => LargeIntegers::Text,
+        LargeIntegersArg::Bigint => LargeIntegers::BigInt,
+    });
     if !args.tool.is_empty() {
         request = request.tools(args.tool.iter().cloned());
     }

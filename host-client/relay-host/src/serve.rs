@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host_client::ConnectionPool;
 use host_client::serve_mcp::{self, CodeServer, HttpConfig, HttpToken};
-use rmcp::ServiceExt as _;
 use rmcp::transport::stdio_pipes;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,11 +35,22 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         let connector = connector.clone();
         move |host| connector.clone().connect(host)
     };
-    let server = CodeServer::new(Arc::clone(&setup.host), connect);
+    let pool = ConnectionPool::new(args.relay_connections, Duration::from_secs(args.relay_idle));
+    let server = CodeServer::new(Arc::clone(&setup.host), connect).connections(pool);
     let served = match args.http {
-        None => over_stdio(server, stop).await,
+        None => {
+            let (input, output) = stdio_pipes();
+            server.serve_lines(input, output, stop).await.map_err(Failure::failed)
+        }
         Some(address) => {
-            let config = HttpConfig { token, hosts: args.http_host, origins: Vec::new(), stop };
+            let config = HttpConfig {
+                token,
+                hosts: args.http_host,
+                sessions: args.http_sessions,
+                session_idle: Duration::from_secs(args.http_session_idle),
+                stop,
+                ..HttpConfig::default()
+            };
             over_http(server, address, config).await
         }
     };
@@ -60,18 +71,6 @@ fn stopped_by_signals() -> Result<CancellationToken, Failure> {
         });
     }
     Ok(stop)
-}
-
-/// Serves one client on standard input and output.
-async fn over_stdio(server: CodeServer, stop: CancellationToken) -> Result<(), Failure> {
-    let serving = server.serve_with_ct(stdio_pipes(), stop.clone()).await;
-    let serving = match serving {
-        Ok(serving) => serving,
-        Err(_) if stop.is_cancelled() => return Ok(()),
-        Err(error) => return Err(Failure::failed(format!("no MCP client spoke: {error}"))),
-    };
-    let ended = serving.waiting().await;
-    ended.map(drop).map_err(|error| Failure::failed(format!("the MCP server broke off: {error}")))
 }
 
 /// Serves clients over HTTP.

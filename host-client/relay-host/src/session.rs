@@ -6,7 +6,7 @@ use host_client::{Client, ClientConfig, LocalRelay};
 
 use crate::args::{HostArgs, RelayArgs};
 use crate::exit::Failure;
-use crate::output::note;
+use crate::output::{inline, note};
 use crate::progress::Progress;
 use crate::setup::{Setup, config};
 
@@ -24,7 +24,7 @@ impl Session {
         let (setup, (config, own)) = tokio::try_join!(Setup::new(host, Some(progress)), find(relay))?;
         let client = Client::connect(config, Arc::clone(&setup.host)).await?;
         for warning in client.warnings() {
-            note(&format!("warning: {}", warning.message));
+            note(&format!("warning: {}", inline(&warning.message)));
         }
         Ok(Self { client, setup, _own: own })
     }

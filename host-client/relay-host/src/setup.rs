@@ -4,28 +4,36 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host_client::audit::Redaction;
+use host_client::audit::{Redaction, SyncMode};
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
     Approval, ApprovalRequest, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host, LocalRelay,
-    McpConfig, McpOptions, McpServers, Mount, OpenApi, Policy, RemoteAccess, ServerState, ServerStatus,
-    TerminalApprover, Tools,
+    McpConfig, McpOptions, McpServers, Mount, Policy, RemoteAccess, ServerState, ServerStatus, TerminalApprover, Tools,
 };
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use crate::args::{HostArgs, RelayArgs};
 use crate::exit::Failure;
-use crate::output::note;
+use crate::openapi::documents;
+use crate::output::{inline, note};
 use crate::progress::Progress;
+use crate::warnings::print_warnings;
 
-/// Time beyond `--start-timeout` after which servers are no longer waited for.
-const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+/// Time for which a connection is tried that the relay has no place for.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(30);
+/// Minimum pause between two tries.
+const MIN_PAUSE: Duration = Duration::from_millis(250);
+/// Maximum pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Host of a command. [`Setup::close`] ends what was started for it.
 pub(crate) struct Setup {
     pub(crate) host: Arc<Host>,
-    servers: McpServers,
+    servers: Arc<McpServers>,
+    /// Task that reports servers that failed, where nobody waits for them; ends with this.
+    reports: JoinSet<()>,
     audit: Option<Audit>,
     _mounts: Vec<Mount>,
 }
@@ -34,18 +42,47 @@ impl Setup {
     /// Mounts everything that the arguments name. With `progress`, a person at the terminal sees the progress and is
     /// asked for approvals. Files are checked before MCP servers are started, so that errors show early.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
+        let mut setup = Self::without_servers(args, progress).await?;
+        let (host, servers) = (Arc::clone(&setup.host), Arc::clone(&setup.servers));
+        let (within, redact) = (Duration::from_secs(args.start_timeout), args.redact.clone());
+        let report = async move |progress: Option<&Progress>| {
+            started(&servers, within, progress).await;
+            print_warnings(&host, &redact, &missing(&servers));
+        };
+        match progress {
+            Some(_) => report(progress).await,
+            // An MCP client is answered at once: servers come when they come.
+            None => drop(setup.reports.spawn(async move { report(None).await })),
+        }
+        Ok(setup)
+    }
+
+    /// Does the same for a person who is shown the policy's warnings in another way.
+    pub(crate) async fn without_warnings(args: &HostArgs, progress: &Progress) -> Result<Self, Failure> {
+        let setup = Self::without_servers(args, Some(progress)).await?;
+        started(&setup.servers, Duration::from_secs(args.start_timeout), Some(progress)).await;
+        Ok(setup)
+    }
+
+    /// Mounts everything, and starts the MCP servers without waiting for them.
+    async fn without_servers(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args, progress)?;
         let within = Duration::from_secs(args.start_timeout);
-        let servers = McpServers::with_options(&tools, McpOptions { connect_within: within, ..McpOptions::default() });
+        let servers = McpServers::with_options(&tools, McpOptions { call_waits: within, ..McpOptions::default() });
         let configs = args.mcp.iter().map(McpConfig::from_file).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
         let mut mounts = sets(&tools, args)?;
-        mounts.extend(documents(&tools, args).await?);
+        mounts.extend(documents(&tools, &args.openapi).await?);
         for config in configs {
             servers.start(config)?;
         }
-        started(&servers, within, progress).await;
-        Ok(Self { host: Arc::new(host), servers, audit, _mounts: mounts })
+        let (servers, reports) = (Arc::new(servers), JoinSet::new());
+        Ok(Self { host: Arc::new(host), servers, reports, audit, _mounts: mounts })
+    }
+
+    /// Returns the names of the MCP servers that are not connected, so that their tools are not known.
+    pub(crate) fn missing_servers(&self) -> Vec<String> {
+        missing(&self.servers)
     }
 
     pub(crate) async fn close(self) {
@@ -60,11 +97,18 @@ impl Setup {
     }
 }
 
+/// Returns the names of the servers that are not connected.
+pub(crate) fn missing(servers: &McpServers) -> Vec<String> {
+    let status = servers.status().into_iter();
+    status.filter(|it| !matches!(it.state, ServerState::Connected { .. })).map(|it| it.name).collect()
+}
+
 /// Mounts the sets `workspace` and `http`.
-fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
+pub(crate) fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
     let mut mounts = Vec::new();
     if let Some(folder) = &args.workspace {
         let set = WorkspaceSet::open(folder)?.writable(&args.writable)?;
+        let set = set.allow_create(args.allow_create).allow_delete(args.allow_delete);
         mounts.push(set.mount(tools, "workspace")?);
     }
     if !args.fetch.is_empty() {
@@ -74,49 +118,36 @@ fn sets(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
     Ok(mounts)
 }
 
-/// Mounts the OpenAPI documents.
-async fn documents(tools: &Tools, args: &HostArgs) -> Result<Vec<Mount>, Failure> {
-    let mut mounts = Vec::new();
-    for named in &args.openapi {
-        let (name, document) = named.split_once('=').ok_or_else(|| {
-            Failure::usage(format!("{named:?} is not NAME=FILE or NAME=URL, such as shop=openapi.yaml"))
-        })?;
-        let is_address = document.starts_with("https://") || document.starts_with("http://");
-        let document = if is_address { OpenApi::from_url(document) } else { OpenApi::from_file(document) };
-        let mounted = document.mount(tools, name).await?;
-        for left_out in &mounted.left_out {
-            tracing::warn!("{name}: {} is left out: {}", left_out.operation, left_out.reason);
-        }
-        mounts.push(mounted.mount);
-    }
-    Ok(mounts)
-}
-
 /// Waits for MCP servers, and reports those that failed. The others can be called.
 async fn started(servers: &McpServers, within: Duration, progress: Option<&Progress>) {
-    let names: Vec<_> = servers.status().into_iter().map(|status| status.name).collect();
-    if names.is_empty() {
-        return;
-    }
-    if let Some(progress) = progress {
-        progress.say(format!("starting MCP servers: {}", names.join(", ")));
+    let starting = servers.status().into_iter().filter(|it| !matches!(it.state, ServerState::Invalid { .. }));
+    let names: Vec<_> = starting.map(|status| status.name).collect();
+    if !names.is_empty()
+        && let Some(progress) = progress
+    {
+        progress.say(format!("starting MCP servers: {}", inline(&names.join(", "))));
     }
     let since = Instant::now();
-    let status = servers.ready(within + SETTLED_WITHIN).await;
+    let status = servers.ready(within).await;
     tracing::info!(servers = names.len(), elapsed = ?since.elapsed(), "MCP servers were waited for");
     if let Some(progress) = progress {
         progress.clear();
     }
-    for ServerStatus { name, state, .. } in status {
+    for ServerStatus { name, origin, state } in status {
         match state {
+            ServerState::Invalid { reason } => {
+                note(&format!("relay-host: {} is not started: {}", inline(&origin), inline(&reason)))
+            }
             ServerState::Connected { left_out, .. } => {
                 for left_out in left_out {
-                    note(&format!("relay-host: the MCP server {name:?}: {left_out}"));
+                    note(&format!("relay-host: the MCP server {name:?}: {}", inline(&left_out.to_string())));
                 }
             }
-            ServerState::Failed { reason, .. } | ServerState::Starting { after: Some(reason) } => {
-                note(&format!("relay-host: the MCP server {name:?} failed: {reason}"))
+            ServerState::Failed { reason, .. } | ServerState::Starting { after: Some(reason), .. } => {
+                note(&format!("relay-host: the MCP server {name:?} failed: {}", inline(&reason)))
             }
+            // The program ends.
+            ServerState::Closed => {}
             state => note(&format!("relay-host: the MCP server {name:?}: {state}")),
         }
     }
@@ -124,19 +155,18 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
 
 /// Makes the host with its policy, audit log and approver.
 fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(Host, Option<Audit>), Failure> {
-    let mut host = Host::new(tools);
+    let mut host = Host::new(tools).show_denied(args.show_denied);
     if let Some(file) = &args.policy {
         host = host.policy(Policy::from_file(file).map_err(Failure::usage)?);
     }
     let audit = match &args.audit {
         Some(file) => {
             let mut config = AuditConfig::new(file);
-            for redaction in &args.redact {
-                let (tools, path) = redaction
-                    .split_once('=')
-                    .ok_or_else(|| Failure::usage(format!("{redaction:?} is not TOOLS=PATH, such as bank.*=$.card")))?;
-                config.redact.push(Redaction { tools: vec![tools.to_owned()], path: path.to_owned() });
-            }
+            config.code = args.audit_code.into();
+            config.redact = redactions(&args.redact)?;
+            config.rotate_bytes = args.audit_file_mib << 20;
+            config.keep = args.audit_keep;
+            config.sync = if args.audit_sync { SyncMode::EveryRecord } else { SyncMode::Never };
             Some(Audit::open(config).map_err(Failure::usage)?)
         }
         None => None,
@@ -154,6 +184,15 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
         _ => host.approver(CallbackApprover::new("nobody", |request| std::future::ready(unattended(&request)))),
     };
     Ok((host, audit))
+}
+
+/// Reads the redactions of the command line.
+pub(crate) fn redactions(redact: &[String]) -> Result<Vec<Redaction>, Failure> {
+    let read = |redaction: &String| match redaction.split_once('=') {
+        Some((tools, path)) => Ok(Redaction { tools: vec![tools.to_owned()], path: path.to_owned() }),
+        None => Err(Failure::usage(format!("{redaction:?} is not TOOLS=PATH, such as bank.*=$.card"))),
+    };
+    redact.iter().map(read).collect()
 }
 
 /// Denies a call that needs an approval, because there is no terminal.
@@ -206,7 +245,16 @@ impl Connector {
                 own.insert(relay).client_config().await?
             }
         };
-        Client::connect(config, host).await
+        let since = Instant::now();
+        loop {
+            match Client::connect(config.clone(), Arc::clone(&host)).await {
+                // Nothing has been run: the relay only has no place for another connection yet.
+                Err(error @ Error::Status { .. }) if error.is_retryable() && since.elapsed() < CONNECTS_WITHIN => {
+                    tokio::time::sleep(error.retry_after().unwrap_or_default().clamp(MIN_PAUSE, MAX_PAUSE)).await;
+                }
+                connected => return connected,
+            }
+        }
     }
 
     /// Ends the relay that was started.

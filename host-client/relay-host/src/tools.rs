@@ -4,13 +4,14 @@ use std::io;
 
 use host_client::catalogue::first_line;
 use host_client::declare::declaration;
+use host_client::tool::InvalidTool;
 use host_client::{ToolSpec, Tools};
 use serde_json::{Value, json};
 
 use crate::args::ToolsArgs;
 use crate::exit::{FAILED, Failure};
 use crate::interrupt::Interrupts;
-use crate::output::{print, print_indented, print_json};
+use crate::output::{inline, print, print_indented, print_json};
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -23,21 +24,31 @@ const MAX_NAME_CHARS: usize = 50;
 enum Shown {
     /// The one tool that has this name.
     One(Box<ToolSpec>),
+    /// The tool that has this name and is not registered.
+    LeftOut(InvalidTool),
     Many(Vec<ToolSpec>),
 }
 
 /// Runs the command.
 pub(crate) async fn tools(args: ToolsArgs, progress: &Progress) -> Result<(), Failure> {
     let setup = Interrupts::new()?.during(Setup::new(&args.host, Some(progress))).await?;
-    let shown = find(setup.host.tools(), &args.tool.join(" "));
-    setup.close().await;
-    match shown {
-        Shown::One(spec) if args.json => print_json(&full(&spec).to_string()),
-        Shown::One(spec) => print_indented(&full(&spec).to_string()),
+    let tools = setup.host.tools().clone();
+    let words = args.tool.join(" ");
+    let shown = find(&tools, &words);
+    let shown = match shown {
+        Shown::One(spec) if args.json => print_json(&full(&tools, &spec).to_string()),
+        Shown::One(spec) => print_indented(&full(&tools, &spec).to_string()),
+        Shown::LeftOut(tool) => {
+            Err(Failure { status: FAILED, text: format!("{} is left out: {}", tool.name, tool.reason) })
+        }
         Shown::Many(specs) if specs.is_empty() => Err(Failure { status: FAILED, text: nothing(&args) }),
-        Shown::Many(specs) if args.json => print_json(&json!(specs.iter().map(full).collect::<Vec<_>>()).to_string()),
-        Shown::Many(specs) => print(&table(&specs)),
-    }
+        Shown::Many(specs) if args.json => {
+            print_json(&json!(specs.iter().map(|spec| full(&tools, spec)).collect::<Vec<_>>()).to_string())
+        }
+        Shown::Many(specs) => print(&table(&tools, &specs)),
+    };
+    setup.close().await;
+    shown
 }
 
 /// Finds a tool by its name, with or without the server; the tools of a server; or those that match words.
@@ -47,6 +58,9 @@ fn find(tools: &Tools, words: &str) -> Shown {
     }
     if let Some(spec) = tools.spec(words) {
         return Shown::One(Box::new(spec));
+    }
+    if let Some(tool) = tools.left_out().into_iter().find(|tool| tool.name == words) {
+        return Shown::LeftOut(tool);
     }
     let is_of_server = |spec: &ToolSpec| spec.name.strip_prefix(words).is_some_and(|rest| rest.starts_with('.'));
     let of_server: Vec<_> = tools.specs().into_iter().filter(is_of_server).collect();
@@ -67,12 +81,15 @@ fn nothing(args: &ToolsArgs) -> String {
 }
 
 /// Formats a line for each tool, cut to the width of the terminal if there is one.
-fn table(specs: &[ToolSpec]) -> String {
-    let width = specs.iter().map(|spec| spec.name.chars().count()).max().unwrap_or_default().min(MAX_NAME_CHARS);
+fn table(tools: &Tools, specs: &[ToolSpec]) -> String {
+    let width = |spec: &ToolSpec| inline(&spec.name).chars().count();
+    let width = specs.iter().map(width).max().unwrap_or_default().min(MAX_NAME_CHARS);
     let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
     let lines = specs.iter().map(|spec| {
         let effect = spec.manifest.effect.map_or("?", |effect| effect.as_str());
-        let line = format!("{:width$}  {effect:10}  {}", spec.name, first_line(&spec.description));
+        let notes = tools.notes(&spec.name).iter().map(|note| format!(" [{}]", inline(note))).collect::<String>();
+        let line =
+            format!("{:width$}  {effect:10}  {}{notes}", inline(&spec.name), inline(&first_line(&spec.description)));
         match line.char_indices().nth(columns) {
             Some(_) if columns > 1 => line.chars().take(columns - 1).chain(['…']).collect(),
             _ => line.trim_end().to_owned(),
@@ -82,7 +99,7 @@ fn table(specs: &[ToolSpec]) -> String {
 }
 
 /// Returns a tool with its types, schemas and manifest as JSON.
-fn full(spec: &ToolSpec) -> Value {
+fn full(tools: &Tools, spec: &ToolSpec) -> Value {
     let manifest = &spec.manifest;
     json!({
         "name": spec.name,
@@ -91,11 +108,13 @@ fn full(spec: &ToolSpec) -> Value {
         "output_schema": spec.output_schema,
         "typescript": declaration(spec),
         "effect": manifest.effect,
+        "effect_from": tools.effect_origin(&spec.name),
         "mode": manifest.mode,
         "timeout_ms": u64::try_from(manifest.timeout.as_millis()).unwrap_or(u64::MAX),
         "result_bytes": manifest.result_bytes,
         "overflow": manifest.overflow,
         "concurrency": manifest.concurrency,
         "callable_from_code": manifest.callable_from_code,
+        "notes": tools.notes(&spec.name),
     })
 }

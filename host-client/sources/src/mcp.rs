@@ -23,6 +23,7 @@
 //! - `servers`: the set of servers that the application holds
 //! - `life`: the life of one server: connect, list, serve, wait, retry
 //! - `transport`: the three kinds of server; `process`: a child process; `watched`: its standard output, bounded
+//! - `lines`: messages as lines; `events`: messages in event streams; `message`: one message, as far as it can be read
 //! - `listing`: the tools of a server, and notifications that they changed; `catalogue`: the last listing, on disk
 //! - `link`: the state of a server, as its tools see it
 //! - `tool`: one call; `content`: its result as JSON
@@ -36,11 +37,14 @@ mod catalogue;
 mod config;
 mod content;
 mod entry;
+mod events;
 mod expand;
 mod failure;
 mod life;
+mod lines;
 mod link;
 mod listing;
+mod message;
 mod problem;
 mod process;
 mod servers;

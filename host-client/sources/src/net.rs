@@ -108,7 +108,7 @@ pub(crate) enum NetError {
     UserInfo,
     #[error("an address has at most {MAX_URL_BYTES} bytes")]
     LongUrl,
-    #[error("{host} is not asked: it lies in a private, local or reserved network")]
+    #[error("{host} is not asked: it lies in a private, local or reserved network, which is not among those allowed")]
     OutOfReach { host: String },
     #[error("{host} sent more than {MAX_REDIRECTS} redirects")]
     TooManyRedirects { host: String },

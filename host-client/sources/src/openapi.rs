@@ -19,15 +19,20 @@
 //! # Ok(()) }
 //! ```
 
+mod body;
 mod call;
+mod choice;
 mod credential;
 mod document;
 mod error;
+mod multipart;
 mod operation;
 mod parameters;
 mod place;
 mod request;
+mod response;
 mod schema;
+mod style;
 mod text;
 
 use std::collections::BTreeMap;
@@ -46,19 +51,20 @@ pub use credential::Credential;
 pub use error::{Flaw, LeftOut, Unusable};
 
 use call::{Api, OperationTool};
+use choice::Choice;
 use credential::Credentials;
 use document::{Document, server_url};
 use operation::Reader;
 
 use crate::net::{self, BodyLimit, GuardedClient, RemoteAccess, Request};
 use host_client_core::error::Error;
-use host_client_core::tool::Tool;
+use host_client_core::tool::{InvalidTool, Tool};
 use host_client_core::tools::{Mount, Tools};
 
-/// Maximum size of a document, in bytes.
-const MAX_DOCUMENT_BYTES: usize = 8 << 20;
-/// Maximum number of operations of a document. Further ones are left out.
-const MAX_OPERATIONS: usize = 1_000;
+/// Default of the maximum size of a document, in bytes.
+const DOCUMENT_BYTES: usize = 32 << 20;
+/// Default of the maximum number of operations of a document. Further ones are left out.
+const MAX_OPERATIONS: usize = 2_000;
 /// Maximum size of one operation's schema and description, in bytes.
 const MAX_OPERATION_BYTES: usize = 256 << 10;
 /// Maximum size of the schemas and descriptions of all operations, in bytes: a relay gets them in one message.
@@ -68,7 +74,7 @@ const FETCH_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum number of servers that an error message lists.
 const NAMED_SERVERS: usize = 20;
 
-/// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, of at most 8 MiB, with the settings to mount it.
+/// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, with the settings to mount it.
 ///
 /// ```
 /// use host_client_core::Tools;
@@ -95,6 +101,11 @@ pub struct OpenApi {
     source: Source,
     credentials: BTreeMap<String, Credential>,
     server: Option<String>,
+    base_url: Option<String>,
+    variables: BTreeMap<String, String>,
+    choice: Choice,
+    document_bytes: usize,
+    max_operations: usize,
     access: RemoteAccess,
     propagates_trace: bool,
 }
@@ -151,8 +162,18 @@ impl OpenApi {
     }
 
     fn from(source: Source) -> Self {
-        let credentials = BTreeMap::new();
-        Self { source, credentials, server: None, access: RemoteAccess::default(), propagates_trace: false }
+        Self {
+            source,
+            credentials: BTreeMap::new(),
+            server: None,
+            base_url: None,
+            variables: BTreeMap::new(),
+            choice: Choice::default(),
+            document_bytes: DOCUMENT_BYTES,
+            max_operations: MAX_OPERATIONS,
+            access: RemoteAccess::default(),
+            propagates_trace: false,
+        }
     }
 
     /// Sets the credential for the security scheme `scheme` of the document. Operations that require the scheme are
@@ -168,6 +189,53 @@ impl OpenApi {
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.server = Some(url.into());
+        self
+    }
+
+    /// Calls this server in the place of those of the document, such as a server on this machine. Operations with servers
+    /// of their own are left out, unless this is one of them.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = Some(url.into());
+        self
+    }
+
+    /// Sets a variable of the document's servers, such as `region` in `https://{region}.example.com`. Default: the
+    /// default of the document.
+    #[must_use]
+    pub fn server_variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
+    /// Chooses the operations that have one of these tags, beside those of [`operations`](Self::operations). Default:
+    /// all operations.
+    #[must_use]
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.choice.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// Chooses the operations that fit one of these patterns, beside those of [`tags`](Self::tags): the name of a tool,
+    /// such as `getOrder` or `list*`, or a method and a path, such as `GET /orders/*`. `*` stands for any text. Default:
+    /// all operations.
+    #[must_use]
+    pub fn operations(mut self, patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.choice.patterns.extend(patterns.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the maximum size of the document, in bytes. Default: 32 MiB.
+    #[must_use]
+    pub fn document_bytes(mut self, bytes: usize) -> Self {
+        self.document_bytes = bytes;
+        self
+    }
+
+    /// Sets the maximum number of operations that become tools; further ones are left out. Default: 2,000.
+    #[must_use]
+    pub fn max_operations(mut self, operations: usize) -> Self {
+        self.max_operations = operations;
         self
     }
 
@@ -196,8 +264,9 @@ impl OpenApi {
         self
     }
 
-    /// Reads the document, and registers its operations as the tools of the server `server`. Results are not checked
-    /// against the document's schemas, because documents often promise more than their servers keep.
+    /// Reads the document, and registers its operations as the tools of the server `server`. Results are declared
+    /// by the document's schemas and not checked against them, because documents often promise more than their servers
+    /// keep.
     ///
     /// # Errors
     /// The error of [`Tools::mount`] if the name is taken or invalid; [`Error::Source`] with an [`Unusable`] if the
@@ -210,9 +279,16 @@ impl OpenApi {
         // Parsing megabytes of text and a thousand schemas would block the other tasks of this thread.
         let building = tokio::task::spawn_blocking(move || {
             let Built { tools, mut left_out } = self.build(&text, base.as_ref(), mount.server())?;
-            left_out.extend(mount.replace(tools).into_iter().map(|refused| match refused {
-                Error::Tool { name, reason } => LeftOut { operation: name, reason: Flaw::Refused(reason) },
-                other => LeftOut { operation: String::new(), reason: Flaw::Refused(other.to_string()) },
+            let refused = mount.replace(tools);
+            mount.leave_out(left_out.iter().filter_map(|operation| {
+                Some(InvalidTool { name: operation.tool.clone()?, reason: operation.reason.to_string() })
+            }));
+            left_out.retain(|operation| operation.reason != Flaw::NotChosen);
+            left_out.extend(refused.into_iter().map(|refused| match refused {
+                Error::Tool { name, reason } => {
+                    LeftOut { operation: name.clone(), tool: Some(name), reason: Flaw::Refused(reason) }
+                }
+                other => LeftOut { operation: String::new(), tool: None, reason: Flaw::Refused(other.to_string()) },
             }));
             Ok(OpenApiMount { mount, left_out })
         });
@@ -231,11 +307,15 @@ impl OpenApi {
     /// Reads the text of the document. Returns it with the base of its relative URLs, if it came from a URL.
     async fn read(&self) -> Result<(String, Option<Url>), Unusable> {
         match &self.source {
+            Source::Text(text) if text.len() > self.document_bytes => Err(Unusable::Size(self.document_bytes)),
             Source::Text(text) => Ok((text.clone(), None)),
             Source::File(path) => {
                 let mut bytes = Vec::new();
-                let most = MAX_DOCUMENT_BYTES as u64 + 1;
+                let most = u64::try_from(self.document_bytes).unwrap_or(u64::MAX).saturating_add(1);
                 tokio::fs::File::open(path).await?.take(most).read_to_end(&mut bytes).await?;
+                if bytes.len() > self.document_bytes {
+                    return Err(Unusable::Size(self.document_bytes));
+                }
                 Ok((String::from_utf8_lossy(&bytes).into_owned(), None))
             }
             Source::Url(url) => {
@@ -250,7 +330,8 @@ impl OpenApi {
     async fn fetch(&self, url: Url) -> Result<String, Unusable> {
         let client = client(self.access.clone(), &url)?;
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
-        let answer = client.send(request, BodyLimit::FailOver(MAX_DOCUMENT_BYTES), Instant::now() + FETCH_WITHIN).await;
+        let limit = BodyLimit::FailOver(self.document_bytes);
+        let answer = client.send(request, limit, Instant::now() + FETCH_WITHIN).await;
         let answer = answer.map_err(|error| Unusable::Fetch(error.to_string()))?;
         if !answer.status.is_success() {
             return Err(Unusable::Fetch(format!("the server answered with {}", answer.status)));
@@ -260,12 +341,14 @@ impl OpenApi {
 
     /// Makes tools of the document's text. `base`: the URL that it came from; `tools`: the name of the server of tools.
     fn build(self, text: &str, base: Option<&Url>, tools: &str) -> Result<Built, Unusable> {
-        let document = Document::parse(text)?;
+        let mut document = Document::parse(text)?;
+        document.set_variables(&self.variables)?;
         let credentials = Credentials::new(&document, &self.credentials)?;
         let server = self.choose(&document.servers(document.root(), base))?;
         if let Some(base) = base
             && !credentials.are_empty()
             && self.server.is_none()
+            && self.base_url.is_none()
             && base.origin() != server.origin()
         {
             return Err(Unusable::ForeignServer { document: net::origin(base), server: net::origin(&server) });
@@ -273,16 +356,21 @@ impl OpenApi {
         // Credentials are sent over plain HTTP in an allowed private network only, never over the internet.
         let is_clear = server.scheme() == "http" && !credentials.are_empty();
         let access = if is_clear { self.access.only_private() } else { self.access };
-        let reader = Reader { document: &document, server: &server, base, credentials: &credentials, tools };
-        let found = reader.read();
+        let (choice, most) = (&self.choice, self.max_operations);
+        let reader =
+            Reader { document: &document, server: &server, base, credentials: &credentials, tools, choice, most };
+        let found = reader.read()?;
         let client = client(access, &server)?;
         let api = Arc::new(Api { client, server, credentials, propagates_trace: self.propagates_trace });
         let tool = |operation| Arc::new(OperationTool { api: Arc::clone(&api), operation }) as Arc<dyn Tool>;
         Ok(Built { tools: found.callable.into_iter().map(tool).collect(), left_out: found.left_out })
     }
 
-    /// Returns the selected server, or the first one, of `servers`.
+    /// Returns the server of the application, or the selected one, or the first one, of `servers`.
     fn choose(&self, servers: &[Url]) -> Result<Url, Unusable> {
+        if let Some(url) = &self.base_url {
+            return server_url(url, None).ok_or_else(|| Unusable::BaseUrl(url.clone()));
+        }
         let first = servers.first().ok_or(Unusable::NoServer)?;
         let Some(chosen) = &self.server else { return Ok(first.clone()) };
         let found = server_url(chosen, None).filter(|url| servers.contains(url));

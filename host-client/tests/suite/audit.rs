@@ -45,7 +45,7 @@ impl Log {
 
     fn origin(&self) -> Origin<'_> {
         let code_sha256 = Hash::of(b"code");
-        Origin { subject: "alice", session: "s1", execution: &self.execution, code_sha256 }
+        Origin { subject: "alice", caller: None, session: "s1", execution: &self.execution, code_sha256 }
     }
 
     fn start(&self, audit: &Audit, code: &str) -> Result<(), AuditError> {
@@ -321,10 +321,10 @@ fn a_log_is_shown_line_by_line() {
         all,
         [
             "opened     - start",
-            "execution  7",
-            "decision   7/1 bank.pay ask",
-            "approval   7/1 bank.pay once bob",
-            "completion 7/1 bank.pay \\u{1b}[2J\\u{202e} 1234 µs",
+            "execution  s1/7 by alice",
+            "decision   s1/7/1 bank.pay ask",
+            "approval   s1/7/1 bank.pay once bob",
+            "completion s1/7/1 bank.pay \\u{1b}[2J\\u{202e} 1234 µs",
         ]
     );
     let kind = Some("decision".to_owned());
@@ -333,6 +333,9 @@ fn a_log_is_shown_line_by_line() {
     assert_eq!(show(Filter { tools, ..Filter::default() }), all[2..]);
     let execution = Some("8".to_owned());
     assert!(show(Filter { execution, ..Filter::default() }).is_empty());
+    for (session, shown) in [("s1", &all[1..]), ("s", &all[1..]), ("1", &[])] {
+        assert_eq!(show(Filter { session: Some(session.to_owned()), ..Filter::default() }), *shown, "{session}");
+    }
     let subject = Some("alice".to_owned());
     assert_eq!(show(Filter { subject, ..Filter::default() }), all[1..]);
 

@@ -463,12 +463,12 @@ async fn plain_addresses_are_for_loopback_alone() {
 
 #[tokio::test]
 async fn schemas_that_could_run_away_are_refused() {
-    let patterns = ["^(a+)+$", "(?=a)b", "(a)\\1"];
-    for (number, pattern) in patterns.into_iter().enumerate() {
+    // The first is slow for engines that go back; ours does not. The others need such an engine: they are not checked.
+    for (pattern, is_checked) in [("^(a+)+$", true), ("(?=a)b", false), ("(a)\\1", false)] {
+        let tools = Tools::new();
         let spec = ToolSpec::new("a.b", "", json!({"type": "string", "pattern": pattern}));
-        let added = Tools::new().add_with(spec, |_, _| async { Ok("1".into()) }).is_ok();
-        // The first is slow for engines that go back; ours does not. The others need such an engine.
-        assert_eq!(added, number == 0, "{pattern}");
+        tools.add_with(spec, |_, _| async { Ok("1".into()) }).unwrap();
+        assert_eq!(tools.notes("a.b").is_empty(), is_checked, "{pattern}: {:?}", tools.notes("a.b"));
     }
     for schema in [json!({"$ref": "#"}), json!({"$ref": "https://127.0.0.1/x"}), json!({"type": 7})] {
         let spec = ToolSpec::new("a.b", "", schema.clone());

@@ -64,7 +64,7 @@ fn is_connected(servers: &McpServers, name: &str) -> bool {
 fn reason(servers: &McpServers, name: &str) -> String {
     match state(servers, name) {
         ServerState::Failed { reason, .. } | ServerState::GivenUp { reason } => reason,
-        ServerState::Starting { after: Some(reason) } => reason,
+        ServerState::Starting { after: Some(reason), .. } => reason,
         other => panic!("it is available: {other}"),
     }
 }

@@ -50,6 +50,7 @@ async fn every_argument_goes_where_the_document_says() {
         parameter("Authorization", "header", json!({})),
         parameter("Host", "header", json!({})),
         parameter("crumb", "cookie", json!({})),
+        parameter("a=b", "cookie", json!({})),
         parameter("body", "query", json!({})),
     ]);
     let body =
@@ -60,12 +61,15 @@ async fn every_argument_goes_where_the_document_says() {
     let spec = tools.spec("api.patch_pets_id_json").unwrap();
     assert_eq!((spec.manifest.effect, spec.manifest.mode), (Some(Effect::Mutating), Mode::RestrictedRemote));
     let names: Vec<&String> = spec.input_schema["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(names, ["X-Trace", "body", "body_2", "deep", "filter", "id", "id_2", "piped", "spaced", "tags"]);
+    assert_eq!(
+        names,
+        ["X-Trace", "body", "body_2", "crumb", "deep", "filter", "id", "id_2", "piped", "spaced", "tags"]
+    );
     assert_eq!(spec.input_schema["required"], json!(["id", "body"]));
 
     let arguments = json!({
         "id": "a b?#%2e", "id_2": 7, "tags": ["x,y", "z"], "deep": {"a": {"b": "&"}}, "piped": [1, 2], "spaced": [1, 2],
-        "filter": {"k": "v"}, "X-Trace": "t", "body_2": "q", "body": {"name": "Ö"},
+        "filter": {"k": "v"}, "X-Trace": "t", "body_2": "q", "body": {"name": "Ö"}, "crumb": ["x; y=z", 1],
     });
     assert_eq!(caller.call("api.patch_pets_id_json", arguments).await.unwrap(), json!({"ok": true}));
     let seen = server.one();
@@ -76,6 +80,7 @@ async fn every_argument_goes_where_the_document_says() {
         (seen.header("x-trace"), seen.header("content-type")),
         (Some("t"), Some("application/merge-patch+json"))
     );
+    assert_eq!(seen.header("cookie"), Some("crumb=x%3B%20y%3Dz,1"));
     assert_eq!((seen.body.as_str(), seen.header("traceparent")), ("{\"name\":\"Ö\"}", None));
 
     caller.refused("api.patch_pets_id_json", json!({"id": "1"}), "INVALID_ARGUMENTS").await;
@@ -98,7 +103,9 @@ async fn a_path_argument_never_changes_the_path() {
         json!(""),
         json!("."),
         json!(".."),
-        json!("a/b"),
+        json!("a//b"),
+        json!("a/../b"),
+        json!("/a"),
         json!("../admin"),
         json!("..\\admin"),
         json!("a\nb"),
@@ -119,6 +126,7 @@ async fn a_path_argument_never_changes_the_path() {
         ("%2F", "/v1/users/%252F/posts"),
         ("a?b#c;d=e&f", "/v1/users/a%3Fb%23c%3Bd%3De%26f/posts"),
         ("...", "/v1/users/.../posts"),
+        ("src/main.rs", "/v1/users/src%2Fmain.rs/posts"),
         ("@evil.example", "/v1/users/%40evil.example/posts"),
     ] {
         caller.call("api.one", json!({"a": value})).await.unwrap();
@@ -140,6 +148,7 @@ async fn credentials_go_where_the_document_says_and_nowhere_else() {
         "/keys": {"get": {
             "security": [{"header": [], "query": [], "cookie": []}],
             "parameters": [
+                {"name": "session", "in": "cookie", "schema": {}}, {"name": "crumb", "in": "cookie", "schema": {}},
                 {"name": "api key", "in": "query", "schema": {}}, {"name": "x-api-key", "in": "header", "schema": {}},
                 {"name": "other", "in": "query", "schema": {}},
             ],
@@ -160,16 +169,19 @@ async fn credentials_go_where_the_document_says_and_nowhere_else() {
     let left_out: Vec<String> = mount.left_out.iter().map(|it| format!("{}: {}", it.operation, it.reason)).collect();
     assert_eq!(
         left_out,
-        ["GET /unknown: it needs a credential that was not given, for one of: unknown, bearer, unknown"]
+        [
+            "GET /unknown: it needs a credential that was not given, for one of its security schemes: unknown, bearer, unknown"
+        ]
     );
     let properties = &tools.spec("api.get_keys").unwrap().input_schema["properties"];
-    assert_eq!(properties.as_object().unwrap().keys().collect::<Vec<_>>(), ["other"]);
+    assert_eq!(properties.as_object().unwrap().keys().collect::<Vec<_>>(), ["crumb", "other"]);
 
     let (bearer, basic) = (Some("Bearer tok-secret"), Some("Basic bWU6cGFzcy1zZWNyZXQ="));
     for (tool, authorization) in
         [("get_bearer", bearer), ("get_basic", basic), ("get_optional", bearer), ("get_none", None), ("get_keys", None)]
     {
-        let echoed = caller.call(&format!("api.{tool}"), json!({})).await.unwrap();
+        let arguments = if tool == "get_keys" { json!({"crumb": "c"}) } else { json!({}) };
+        let echoed = caller.call(&format!("api.{tool}"), arguments).await.unwrap();
         let echoed = echoed.as_str().unwrap();
         assert!(!echoed.contains("secret") && !echoed.contains("bWU6"), "{tool}: {echoed}");
         let seen = server.one();
@@ -178,7 +190,7 @@ async fn credentials_go_where_the_document_says_and_nowhere_else() {
             assert_eq!(seen.target, "/v1/keys?api%20key=query%20secret%2F%26");
             assert_eq!(
                 (seen.header("x-api-key"), seen.header("cookie")),
-                (Some("header-secret"), Some("session=cookie-secret"))
+                (Some("header-secret"), Some("crumb=c; session=cookie-secret"))
             );
         }
     }
@@ -223,6 +235,8 @@ async fn answers_become_values_and_failures_become_errors() {
         "/v1/broken" => response(200, &[("content-type", "application/json")], "{\"a\":"),
         "/v1/text" => response(200, &[("content-type", "text/plain")], "{\"a\":1}"),
         "/v1/bytes" => response(200, &[("content-type", "application/json")], vec![b'"', 0xff, b'"']),
+        "/v1/image" => response(200, &[("content-type", "image/png")], vec![0x89, b'P', b'N']),
+        "/v1/untyped" => response(200, &[], vec![0, 0xff]),
         "/v1/nothing" => response(204, &[], ""),
         "/v1/huge" => response(200, &[("content-type", "application/json")], megabytes(50)),
         "/v1/slow" => response(200, &[], endless()),
@@ -230,14 +244,16 @@ async fn answers_become_values_and_failures_become_errors() {
     })
     .await;
     let both = json!({"get": {}, "post": {}});
-    let names = ["json", "broken", "text", "bytes", "nothing", "huge", "slow", "error"];
+    let names = ["json", "broken", "text", "bytes", "image", "untyped", "nothing", "huge", "slow", "error"];
     let paths: Value = names.iter().map(|name| (format!("/{name}"), both.clone())).collect();
     let (mut caller, _tools, _mount) = mounted(OpenApi::from_text(document(&server, &paths))).await;
     for (tool, value) in [
         ("api.get_json", json!({"a": 1})),
         ("api.get_broken", json!("{\"a\":")),
         ("api.get_text", json!("{\"a\":1}")),
-        ("api.get_bytes", json!("\u{fffd}")),
+        ("api.get_bytes", json!({"type": "binary", "data": "Iv8i", "mimeType": "application/json"})),
+        ("api.get_image", json!({"type": "image", "data": "iVBO", "mimeType": "image/png"})),
+        ("api.get_untyped", json!({"type": "binary", "data": "AP8=", "mimeType": "application/octet-stream"})),
         ("api.get_nothing", Value::Null),
     ] {
         assert_eq!(caller.call(tool, json!({})).await.unwrap(), value, "{tool}");
@@ -288,4 +304,82 @@ async fn credentials_in_clear_text_stay_in_the_networks_that_were_allowed() {
     let api = OpenApi::from_text(document.to_string()).credentials("key", Credential::Bearer("secret".into()));
     let (mut caller, _tools, _mount) = mounted(api).await;
     caller.refused("api.get", json!({}), "TOOL_DENIED").await;
+}
+
+#[tokio::test]
+async fn files_and_forms_with_files_are_sent() {
+    let server = Server::start(|_| answer(200, &json!(1))).await;
+    let file = json!({"type": "string", "format": "binary"});
+    let form = json!({"type": "object", "required": ["file"], "properties": {
+        "file": file, "more": {"type": "array", "items": file}, "meta": {"type": "object"}, "note": {"type": "string"},
+    }});
+    let body = |content: Value| json!({"post": {"requestBody": {"required": true, "content": content}}});
+    let paths = json!({
+        "/form": body(json!({"multipart/form-data": {"schema": form, "encoding": {"note": {"contentType": "text/x-note"}}}})),
+        "/bytes": body(json!({"application/octet-stream": {"schema": file}})),
+        "/xml": body(json!({"application/xml": {"schema": {"type": "object"}}})),
+    });
+    let (mut caller, tools, mount) = mounted(OpenApi::from_text(document(&server, &paths))).await;
+    assert_eq!(mount.left_out, []);
+    assert_eq!(tools.spec("api.post_xml").unwrap().input_schema["properties"]["body"], json!({"type": "string"}));
+    let image = json!({"type": "image", "data": "aGk=", "mimeType": "image/png", "filename": "a\"b.png"});
+    let fields = json!({"file": image, "more": ["one", {"data": "dHdv"}], "meta": {"k": [1]}, "note": "n"});
+    caller.call("api.post_form", json!({"body": fields})).await.unwrap();
+    let seen = server.one();
+    let boundary =
+        seen.header("content-type").unwrap().strip_prefix("multipart/form-data; boundary=").unwrap().to_owned();
+    let part = |head: &str, content: &str| {
+        format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n")
+    };
+    let parts = [
+        part("name=\"file\"; filename=\"a%22b.png\"\r\nContent-Type: image/png", "hi"),
+        part("name=\"more\"", "one"),
+        part("name=\"more\"; filename=\"more\"\r\nContent-Type: application/octet-stream", "two"),
+        part("name=\"meta\"\r\nContent-Type: application/json", "{\"k\":[1]}"),
+        part("name=\"note\"\r\nContent-Type: text/x-note", "n"),
+    ];
+    for part in &parts {
+        assert!(seen.body.contains(part), "{part} is not in {}", seen.body);
+    }
+    assert_eq!(seen.body.len(), parts.iter().map(String::len).sum::<usize>() + boundary.len() + 6, "{}", seen.body);
+    for (tool, body, sent, media_type) in [
+        ("api.post_bytes", json!({"data": "aGk="}), "hi", "application/octet-stream"),
+        ("api.post_bytes", json!("plain"), "plain", "application/octet-stream"),
+        ("api.post_xml", json!("<a/>"), "<a/>", "application/xml"),
+    ] {
+        caller.call(tool, json!({"body": body})).await.unwrap();
+        let seen = server.one();
+        assert_eq!((seen.body.as_str(), seen.header("content-type")), (sent, Some(media_type)));
+    }
+    for wrong in [json!({"file": 7}), json!({"file": {"data": 7}}), json!({"note": "x"}), json!("x")] {
+        caller.refused("api.post_form", json!({"body": wrong}), "INVALID_ARGUMENTS").await;
+    }
+    caller.refused("api.post_bytes", json!({"body": {"data": "not base64!"}}), "TOOL_FAILED").await;
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn results_are_declared_and_not_checked() {
+    let server = Server::start(|_| answer(200, &json!({"id": "not a number"}))).await;
+    let ok = |content: Value| json!({"200": {"description": "ok", "content": content}});
+    let pet =
+        json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "integer", "readOnly": true}}});
+    let paths = json!({
+        "/pet": {"get": {"responses": ok(json!({"application/json": {"schema": pet}}))}},
+        "/photo": {"get": {"responses": ok(json!({"image/png": {}}))}},
+        "/text": {"get": {"responses": ok(json!({"text/plain": {"schema": {"type": "string"}}}))}},
+        "/gone": {"delete": {"responses": {"204": {"description": "gone"}}}},
+        "/away": {"get": {"responses": ok(json!({"application/json": {"schema": {"$ref": "https://evil.example"}}}))}},
+        "/silent": {"get": {}},
+    });
+    let (mut caller, tools, mount) = mounted(OpenApi::from_text(document(&server, &paths))).await;
+    assert_eq!(mount.left_out, []);
+    let declared = |tool: &str| tools.spec(&format!("api.{tool}")).unwrap().output_schema;
+    let pet = declared("get_pet").unwrap();
+    assert_eq!((&pet["required"], &pet["properties"]["id"]), (&json!(["id"]), &json!({"type": "integer"})));
+    assert_eq!(declared("get_photo").unwrap()["properties"]["data"]["type"], json!("string"));
+    assert_eq!(declared("get_text"), Some(json!({"type": "string"})));
+    assert_eq!(declared("delete_gone"), Some(json!({"type": "null"})));
+    assert_eq!((declared("get_away"), declared("get_silent")), (None, None));
+    assert_eq!(caller.call("api.get_pet", json!({})).await.unwrap(), json!({"id": "not a number"}));
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use host_client::{
-    CallContext, Client, Effect, ErrorCode, Event, ExecuteRequest, Host, LocalRelay, Manifest, Mode, Overflow, Policy,
-    ToolError, Tools,
+    CallContext, Client, Effect, ErrorCode, Event, ExecuteRequest, Host, LocalRelay, Manifest, ManifestChange, Mode,
+    Overflow, Policy, ToolError, Tools,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,6 +167,42 @@ fn a_tool_says_all_that_was_said_of_it() {
     let again = tools.tool("math.add").run(|(): ()| async { Ok(()) }).unwrap_err().to_string();
     assert!(again.contains("math.add") && again.contains("already"), "{again}");
     assert!(tools.tool("add").run(|(): ()| async { Ok(()) }).is_err(), "it has no server");
+}
+
+#[tokio::test]
+async fn a_call_that_waited_its_turn_is_told_so() {
+    let (tools, began) = (Tools::new(), Arc::new(tokio::sync::Notify::new()));
+    let begins = Arc::clone(&began);
+    tools
+        .tool("slow.one")
+        .effect(Effect::ReadOnly)
+        .concurrency(1)
+        .run(move |(): ()| {
+            let begins = Arc::clone(&begins);
+            async move {
+                begins.notify_one();
+                std::future::pending::<()>().await;
+                Ok(())
+            }
+        })
+        .unwrap();
+    let impatient = ManifestChange { timeout_ms: Some(100), ..ManifestChange::default() };
+    let other = Host::new(tools.clone()).policy(Policy::default().manifest(["slow.one"], impatient));
+    let alone = within(other.call("slow.one", &json!({}))).await.unwrap_err().to_string();
+    assert!(alone.contains("did not answer within 100 ms"), "{alone}");
+    within(began.notified()).await;
+
+    let host = Host::new(tools);
+    let holds = tokio::spawn(async move { host.call("slow.one", &json!({})).await });
+    within(began.notified()).await;
+    let error = within(other.call("slow.one", &json!({}))).await.unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.code().unwrap().as_str(), "TOOL_TIMEOUT", "{text}");
+    assert!(
+        text.contains("slow.one was not run: it waited its turn for 100 ms, because only 1 of its calls"),
+        "{text}"
+    );
+    holds.abort();
 }
 
 #[test]

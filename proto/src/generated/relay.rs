@@ -88,6 +88,10 @@ pub struct ToolCall {
     /// Trace context of the execution; empty if it has none.
     #[prost(string, tag = "18")]
     pub traceparent: ::prost::alloc::string::String,
+    /// Line of the code that makes the call, from 1; 0 is unknown. For people who are asked about the call: nothing else
+    /// may depend on it.
+    #[prost(uint32, tag = "19")]
+    pub line: u32,
 }
 /// Answers one tool call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -150,6 +154,9 @@ pub struct Execute {
     /// It moves only with timers, which take no time, and results reach the code in the order of its calls.
     #[prost(sint64, optional, tag = "22")]
     pub now_ms: ::core::option::Option<i64>,
+    /// With the feature `large_integers`: form of the integers in results of tools that no number holds.
+    #[prost(enumeration = "LargeIntegers", tag = "23")]
+    pub large_integers: i32,
 }
 /// Ends an execution with its value.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -412,6 +419,39 @@ pub struct Warning {
     /// Message for people.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
+}
+/// Form in which the code gets an integer of a tool that is over 2^53 and would change as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LargeIntegers {
+    /// The nearest number, with a warning.
+    Number = 0,
+    /// A string of its digits.
+    Text = 1,
+    /// A BigInt. One of more than 1,000 digits is a number, with a warning.
+    BigInt = 2,
+}
+impl LargeIntegers {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Number => "LARGE_INTEGERS_NUMBER",
+            Self::Text => "LARGE_INTEGERS_TEXT",
+            Self::BigInt => "LARGE_INTEGERS_BIG_INT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LARGE_INTEGERS_NUMBER" => Some(Self::Number),
+            "LARGE_INTEGERS_TEXT" => Some(Self::Text),
+            "LARGE_INTEGERS_BIG_INT" => Some(Self::BigInt),
+            _ => None,
+        }
+    }
 }
 /// State of an open tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1,7 +1,8 @@
 //! Clocks of one execution: its wall time, its CPU time, and the time of each open call. Pure code: it reads no clock.
 //!
 //! Every time is a duration since the start of the execution; the caller passes `now`, which never decreases. While a
-//! call waits for a person, the wall clock and the call's own clock stand still. One call may wait for the limit
+//! call waits for a person, the wall clock and the call's own clock stand still; while the
+//! execution then waits for a place to go on, the wall clock does. One call may wait for the limit
 //! `approval_ms`, and all of an execution together for [`TOTAL_APPROVAL_FACTOR`] times as long; then the clocks go on.
 
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub(super) struct Clocks<T> {
     paused_since: Option<Duration>,
     /// Length of all pauses that have ended.
     paused_before: Duration,
+    /// `true`: the execution waits for a place, as if a call waited for a person.
+    held: bool,
     open: HashMap<WorkerCall, OpenCall<T>>,
     /// Not later than the first deadline of an open call. Closing a call leaves it as it is.
     first_deadline: Option<Duration>,
@@ -70,6 +73,7 @@ impl<T> Clocks<T> {
             cpu_check: limit(LimitName::CpuMs),
             paused_since: None,
             paused_before: Duration::ZERO,
+            held: false,
             open: HashMap::new(),
             first_deadline: None,
         }
@@ -90,6 +94,22 @@ impl<T> Clocks<T> {
     /// Returns whether a call is open.
     pub(super) fn is_open(&self, call: WorkerCall) -> bool {
         self.open.contains_key(&call)
+    }
+
+    /// Returns whether there are open calls, and every one waits for a person.
+    pub(super) fn all_wait(&self) -> bool {
+        !self.open.is_empty() && self.open.values().all(|open| open.suspended.is_some())
+    }
+
+    /// Returns whether [`hold`](Self::hold) stopped the wall clock.
+    pub(super) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Stops the wall clock while the execution waits for a place, or lets it go on.
+    pub(super) fn hold(&mut self, now: Duration, held: bool, wait: impl Fn(WorkerCall) -> Option<Wait>) {
+        self.held = held;
+        self.update(now, wait);
     }
 
     /// Opens a call and returns the time that it has: its own, or what is left of the wall time if that is less.
@@ -123,7 +143,7 @@ impl<T> Clocks<T> {
             open.update(now, wait(*call).filter(|_| may_wait));
         }
         self.first_deadline = self.open.values().map(|open| open.deadline).min();
-        let waits = self.open.values().any(|open| open.suspended.is_some());
+        let waits = (self.held && may_wait) || self.open.values().any(|open| open.suspended.is_some());
         match self.paused_since {
             None if waits => self.paused_since = Some(now),
             Some(since) if !waits => {

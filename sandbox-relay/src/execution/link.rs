@@ -86,6 +86,25 @@ impl Reader {
         }
     }
 
+    /// Takes the next report, if it has arrived whole, and waits for nothing. `left` is the number of bytes that may
+    /// still be read for it, and is reduced by those that were. `None`: there is none, or the socket has failed.
+    pub(super) fn try_next(&mut self, left: &mut usize) -> Option<Report> {
+        loop {
+            if let Some(frame) = channel::take_frame(&mut self.buffer).ok()? {
+                return message::Report::decode(frame).ok()?.kind;
+            }
+            if *left == 0 {
+                return None;
+            }
+            self.buffer.reserve(READ_BYTES);
+            let read = self.socket.try_read_buf(&mut self.buffer).ok()?;
+            *left = left.saturating_sub(read);
+            if read == 0 {
+                return None;
+            }
+        }
+    }
+
     /// Takes the next report if it is output and has arrived whole; `None`: it has not, or is something else.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use relay_proto::wire::LargeIntegers;
 use relay_proto::{Binding, LimitName, Limits};
 
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
@@ -25,6 +26,8 @@ pub(crate) struct ExecutionRequest {
     pub(crate) seed: Option<u64>,
     /// Time at which the code's clock stands, in ms since 1970; `None`: the clock runs.
     pub(crate) now_ms: Option<i64>,
+    /// Form of the integers in results of tools that no number holds.
+    pub(crate) large_integers: LargeIntegers,
 }
 
 impl ExecutionRequest {
@@ -40,6 +43,7 @@ impl ExecutionRequest {
             local_tools: BTreeMap::new(),
             seed: None,
             now_ms: None,
+            large_integers: LargeIntegers::Number,
         }
     }
 
@@ -68,6 +72,7 @@ impl ExecutionRequest {
             local_tools: self.local_tools,
             seed: self.seed,
             now_ms: self.now_ms,
+            large_integers: i32::from(self.large_integers).unsigned_abs(),
             heap_bytes: limit(LimitName::HeapBytes),
             tool_calls: limit(LimitName::ToolCalls),
             tool_calls_in_flight: limit(LimitName::ToolCallsInFlight),

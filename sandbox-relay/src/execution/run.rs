@@ -1,5 +1,7 @@
 //! State of a run, and what it has used: every limit that can be counted from outside the worker is counted here.
 
+mod rest;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,7 @@ const MAX_WARNINGS: usize = 16;
 
 /// One run: its worker, its clocks and its counts.
 pub(super) struct Run<'a> {
-    worker: &'a Worker,
+    pub(super) worker: &'a Worker,
     pub(super) writer: Writer,
     limits: Limits,
     started: Instant,
@@ -43,6 +45,8 @@ pub(super) struct Run<'a> {
     asked_calls: u64,
     output_bytes: usize,
     output_count: u64,
+    /// Output that no event carries yet: it came right before output over a limit.
+    unsent: Vec<OutputItem>,
     /// Number of writes to the session's store that the worker has left.
     store_writes_left: u64,
     /// `true`: the store had no room for something that the worker wrote.
@@ -70,6 +74,7 @@ impl<'a> Run<'a> {
             asked_calls: 0,
             output_bytes: 0,
             output_count: 0,
+            unsent: Vec::new(),
             store_writes_left,
             is_store_full: false,
             limits,
@@ -120,6 +125,20 @@ impl<'a> Run<'a> {
             return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
         }
         Ok(result)
+    }
+
+    /// Returns whether the code waits for people and for nothing else, as far as the relay knows: nothing is on its way
+    /// to the worker, and of its open calls every one waits.
+    pub(super) fn waits_for_people(&self) -> bool {
+        !self.writer.is_pending() && self.clocks.all_wait()
+    }
+
+    /// Stops the clocks while the execution waits for a place, and continues them.
+    pub(super) fn hold_clocks(&mut self, hold: bool) {
+        if self.clocks.is_held() != hold {
+            let now = self.now();
+            self.clocks.hold(now, hold, |call| self.states.wait(call));
+        }
     }
 
     /// Stops and continues the clocks after the host has reported states of calls.
@@ -181,26 +200,21 @@ impl<'a> Run<'a> {
         match report {
             Report::Call(call) => self.call(call, sink),
             Report::Output(output) => {
-                let mut items = vec![self.output(output)?];
-                while items.len() < MAX_OUTPUT_ITEMS {
+                let item = self.output(output)?;
+                self.unsent.push(item);
+                while self.unsent.len() < MAX_OUTPUT_ITEMS {
                     match reader.try_output() {
-                        Ok(Some(output)) => items.push(self.output(output)?),
+                        Ok(Some(output)) => {
+                            let item = self.output(output)?;
+                            self.unsent.push(item);
+                        }
                         Ok(None) => break,
                         Err(error) => return ControlFlow::Break(error.into()),
                     }
                 }
-                ControlFlow::Continue(Some(Event::Output(items)))
+                ControlFlow::Continue(Some(Event::Output(std::mem::take(&mut self.unsent))))
             }
-            Report::Stored(message::StoredValue { key, json }) => {
-                // An honest worker keeps to both by itself.
-                if self.store_writes_left == 0 || key.len() > store::MAX_KEY_BYTES {
-                    return ControlFlow::Break(Ended::broken("it wrote to the store what it may not"));
-                }
-                self.store_writes_left -= 1;
-                let json = (!json.is_empty()).then_some(json);
-                self.is_store_full |= !sink.store(key, json);
-                ControlFlow::Continue(None)
-            }
+            Report::Stored(value) => self.stored(value, sink).map_continue(|()| None),
             Report::Done(done) => ControlFlow::Break(Ended::Done(done)),
             Report::Failed(failed) => ControlFlow::Break(Ended::Failed(failed)),
             Report::Ready(_) => ControlFlow::Break(Ended::broken("it said twice that it is ready")),
@@ -230,7 +244,8 @@ impl<'a> Run<'a> {
         self.tool_calls += 1;
         let now = self.now();
         let remaining = self.clocks.open(number, tool.clone(), now);
-        ControlFlow::Continue(Some(Event::Call { call: number, tool, arguments: call.arguments, remaining }))
+        let (arguments, line) = (call.arguments, call.line);
+        ControlFlow::Continue(Some(Event::Call { call: number, tool, arguments, remaining, line }))
     }
 
     fn check_call(&self, tool: ToolName, arguments: &[u8], sink: &impl EventSink) -> Result<ToolName, CallFailure> {
@@ -246,6 +261,19 @@ impl<'a> Run<'a> {
         }
         sink.check_tool(&tool)?;
         Ok(tool)
+    }
+
+    /// Passes a write to the session's store on.
+    fn stored(&mut self, value: message::StoredValue, sink: &impl EventSink) -> ControlFlow<Ended> {
+        let message::StoredValue { key, json } = value;
+        // An honest worker keeps to both by itself.
+        if self.store_writes_left == 0 || key.len() > store::MAX_KEY_BYTES {
+            return ControlFlow::Break(Ended::broken("it wrote to the store what it may not"));
+        }
+        self.store_writes_left -= 1;
+        let json = (!json.is_empty()).then_some(json);
+        self.is_store_full |= !sink.store(key, json);
+        ControlFlow::Continue(())
     }
 
     fn output(&mut self, output: message::Output) -> ControlFlow<Ended, OutputItem> {
@@ -289,8 +317,8 @@ impl<'a> Run<'a> {
         format!("used: {}", parts.join(", "))
     }
 
-    /// Makes the outcome of the run, with what it has used.
-    pub(super) fn outcome(mut self, ended: Ended) -> Outcome {
+    /// Makes the outcome of the run, with what it has used. `queued` is the time in which it waited for a place again.
+    pub(super) fn outcome(mut self, ended: Ended, queued: Duration) -> Outcome {
         let (result, warnings, memory_bytes) = match ended {
             Ended::Done(done) => {
                 self.count_local(done.local_calls);
@@ -306,9 +334,9 @@ impl<'a> Run<'a> {
         };
         let (now, micros) = (self.now(), |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
         let usage = wire::Usage {
-            queue_us: 0,
+            queue_us: micros(queued),
             wall_us: micros(self.clocks.wall(now)),
-            approval_us: micros(self.clocks.approval(now)),
+            approval_us: micros(self.clocks.approval(now).saturating_sub(queued)),
             cpu_us: micros(self.cpu_time()),
             tool_calls: self.tool_calls,
             output_bytes: self.output_bytes as u64,

@@ -71,6 +71,9 @@ pub struct Start {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// relay.LargeIntegers
+    #[prost(uint32, tag = "22")]
+    pub large_integers: u32,
 }
 /// One entry of the session's store.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -140,6 +143,9 @@ pub struct Call {
     /// Arguments as JSON.
     #[prost(bytes = "bytes", tag = "3")]
     pub arguments: ::prost::bytes::Bytes,
+    /// Line of the author's code that makes the call, from 1; 0 is unknown.
+    #[prost(uint32, tag = "4")]
+    pub line: u32,
 }
 /// Carries one piece of output.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -15,7 +15,10 @@ use super::channel::message::report::Kind as Report;
 use super::channel::message::{self, instruction::Kind as Instruction};
 use super::promise::{ToolPromise, tool_error};
 use super::value::{self, ValueError};
-use super::{clock, ending, inspect, link, local, sys};
+use super::{clock, ending, inspect, link, local, stack, sys, tools};
+
+/// Maximum length in bytes of the text of a value that is no tool's name.
+const MAX_GOT_BYTES: usize = 80;
 
 thread_local! {
     static BRIDGE: RefCell<Option<Bridge>> = const { RefCell::new(None) };
@@ -112,8 +115,9 @@ fn begin_call<'s>(
         local::call(scope, promise, &arguments);
         return Ok(());
     }
+    let line = stack::calling_line(scope);
     let (waiting_bytes, most) = with(|bridge| {
-        let waiting_bytes = bridge.queue.push(promise, tool, arguments.into());
+        let waiting_bytes = bridge.queue.push(promise, tool, arguments.into(), line);
         // While the script yields often, calls go out together; one that computes on does not hold them back.
         if link::is_overdue() {
             bridge.send();
@@ -132,7 +136,9 @@ fn arguments_json<'s>(
     arguments: v8::Local<'s, v8::Value>,
 ) -> Result<Vec<u8>, v8::Local<'s, v8::Value>> {
     let limit = with(|bridge| bridge.limits.arguments_bytes);
-    value::to_json(scope, arguments, "{}", limit).map_err(|error| match error {
+    let json = value::to_json(scope, arguments, "{}", limit);
+    value::warn_of_losses(&format!("the arguments of {tool}"));
+    json.map_err(|error| match error {
         ValueError::Thrown(thrown) => thrown,
         ValueError::NotSerializable { path, reason } => {
             let message = format!("the arguments of {tool} cannot be sent as JSON: at {path}, {reason}");
@@ -165,13 +171,14 @@ pub(super) fn ask<'s>(
     arguments: Vec<u8>,
 ) -> Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>> {
     check_count(scope, tool)?;
+    let line = stack::calling_line(scope);
     let answer = with(|bridge| {
         bridge.send();
         // The relay ends workers that have more calls open than they may.
         while bridge.queue.is_full() {
             bridge.take(link::receive()?);
         }
-        let call = bridge.queue.next_call(tool.to_owned(), arguments.into());
+        let call = bridge.queue.next_call(tool.to_owned(), arguments.into(), line);
         let number = call.call;
         link::put(Report::Call(call));
         link::flush();
@@ -186,7 +193,9 @@ pub(super) fn ask<'s>(
         }
     });
     match answer {
-        Ok(settle) => settled_value(scope, settle, tool),
+        Ok(settle) => {
+            settled_value(scope, settle, tool).map_err(|(code, message)| tool_error(scope, &code, &message, tool))
+        }
         Err(ChannelError::Socket(_) | ChannelError::TooLong(_) | ChannelError::Undecodable(_)) => ending::orphaned(),
     }
 }
@@ -204,8 +213,10 @@ fn tool_name<'s>(
         Ok(name) => Ok(name.as_str().to_owned()),
         Err(error) => {
             // Nothing is read of an object: no code of the script's runs here.
-            let got = if name.is_object() { "an object".into() } else { inspect::inspect(scope, name, 80) };
-            let message = format!("{error}; mcp.call got {got}");
+            let got = if name.is_object() { "an object".into() } else { inspect::excerpt(scope, name, 80) };
+            let name = v8::Local::<v8::String>::try_from(name).ok().filter(|name| name.length() <= MAX_GOT_BYTES);
+            let meant = name.map(|name| tools::suggest(&name.to_rust_string_lossy(scope))).unwrap_or_default();
+            let message = format!("{error}; mcp.call got {got}{meant}");
             Err(tool_error(scope, ErrorCode::InvalidToolName.as_str(), &message, ""))
         }
     }
@@ -280,23 +291,23 @@ fn wait_in_order(scope: &mut v8::PinScope<'_, '_>, timer: Option<Duration>) -> R
 fn settle_call(scope: &mut v8::PinScope<'_, '_>, settle: message::Settle) {
     let Some(promise) = with(|bridge| bridge.queue.close(settle.call)) else { return };
     v8::scope!(let scope, scope);
-    let outcome = settled_value(scope, settle, &promise.tool);
-    promise.settle(scope, outcome);
+    match settled_value(scope, settle, &promise.tool) {
+        Ok(result) => promise.resolve(scope, result),
+        Err((code, message)) => drop(promise.reject(scope, &code, &message)),
+    }
 }
 
-/// Returns the result of a call, or the error that it failed with.
+/// Returns the result of a call, or the code and the message of the error that it failed with.
 fn settled_value<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     settle: message::Settle,
     tool: &str,
-) -> Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>> {
+) -> Result<v8::Local<'s, v8::Value>, (String, String)> {
     if let Some(failure) = settle.failure {
-        return Err(tool_error(scope, &failure.code, &failure.message, tool));
+        return Err((failure.code, failure.message));
     }
-    value::from_json(scope, &settle.result).ok_or_else(|| {
-        let message = format!("the result of {tool} is not JSON");
-        tool_error(scope, ErrorCode::InvalidResult.as_str(), &message, tool)
-    })
+    value::from_tool(scope, tool, &settle.result)
+        .ok_or_else(|| (ErrorCode::InvalidResult.as_str().into(), format!("the result of {tool} is not JSON")))
 }
 
 /// Returns the tools of the calls that are not settled.

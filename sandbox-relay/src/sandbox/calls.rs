@@ -30,6 +30,7 @@ struct WaitingCall<C> {
     of: C,
     tool: String,
     arguments: Bytes,
+    line: u32,
 }
 
 impl<C> CallQueue<C> {
@@ -52,28 +53,28 @@ impl<C> CallQueue<C> {
     }
 
     /// Appends a call that waits to be sent. Returns the bytes of arguments that wait.
-    pub(super) fn push(&mut self, of: C, tool: String, arguments: Bytes) -> usize {
+    pub(super) fn push(&mut self, of: C, tool: String, arguments: Bytes, line: u32) -> usize {
         self.waiting_bytes += arguments.len();
-        self.waiting.push_back(WaitingCall { of, tool, arguments });
+        self.waiting.push_back(WaitingCall { of, tool, arguments, line });
         self.waiting_bytes
     }
 
     /// Gives `put` the waiting calls that may be sent, in their order.
     pub(super) fn send(&mut self, put: impl Fn(message::Call)) {
         while !self.is_full()
-            && let Some(WaitingCall { of, tool, arguments }) = self.waiting.pop_front()
+            && let Some(WaitingCall { of, tool, arguments, line }) = self.waiting.pop_front()
         {
             self.waiting_bytes -= arguments.len();
-            put(self.next_call(tool, arguments));
+            put(self.next_call(tool, arguments, line));
             self.open.insert(self.sent, of);
         }
     }
 
     /// Makes the message of the next call, which has to be sent. Its answer is not kept for the code.
-    pub(super) fn next_call(&mut self, tool: String, arguments: Bytes) -> message::Call {
+    pub(super) fn next_call(&mut self, tool: String, arguments: Bytes, line: u32) -> message::Call {
         self.sent += 1;
         self.unanswered += 1;
-        message::Call { call: self.sent, tool, arguments }
+        message::Call { call: self.sent, tool, arguments, line }
     }
 
     /// Returns whether as many calls are with the relay as may be.
@@ -138,7 +139,7 @@ mod tests {
         let (mut queue, sent) = (CallQueue::new(2), RefCell::new(Vec::new()));
         let put = |call: message::Call| sent.borrow_mut().push((call.call, call.tool));
         for tool in ["a", "b", "c", "d"] {
-            queue.push(tool, tool.into(), Bytes::from_static(b"{}"));
+            queue.push(tool, tool.into(), Bytes::from_static(b"{}"), 0);
         }
         queue.send(put);
         assert_eq!(sent.take(), [(1, "a".into()), (2, "b".into())]);
@@ -155,7 +156,7 @@ mod tests {
     fn answers_are_seen_in_the_order_of_the_calls() {
         let mut queue = CallQueue::new(8);
         for tool in ["a", "b", "c"] {
-            queue.push(tool, tool.into(), Bytes::new());
+            queue.push(tool, tool.into(), Bytes::new(), 0);
         }
         queue.send(|_| {});
         queue.arrive(settle(3));

@@ -8,7 +8,7 @@ use relay_proto::wire::OutputKind;
 
 use super::make::{add_function, define};
 use super::value;
-use super::{clock, inspect, make, output, table};
+use super::{clock, inspect, make, numerals, output, table};
 
 /// Maximum number of counters, and of stop-watches.
 const MAX_LABELS: usize = 1_000;
@@ -129,9 +129,10 @@ fn join<'s>(
     }
 }
 
-/// Returns how many bytes may follow a text: one more than there is room for.
+/// Returns how many bytes may follow a text: one character more than there is room for. A text that is cut to so many
+/// bytes, between characters, is longer than the room in any script, which is how the limit is noticed.
 fn room_after(text: &str) -> usize {
-    (output::room() + 1).saturating_sub(text.len())
+    (output::room() + char::MAX_LEN_UTF8).saturating_sub(text.len())
 }
 
 /// Joins the arguments as [`joined`] does, but marks in a first text say where the others go: `%s`, `%d`, `%i`, `%f`,
@@ -176,7 +177,7 @@ fn formatted<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallb
 fn placed<'s>(scope: &mut v8::PinScope<'s, '_>, kind: u8, value: v8::Local<'s, v8::Value>, room: usize) -> String {
     match kind {
         b'c' => String::new(),
-        b'd' | b'i' | b'f' => number(scope, value, kind == b'i'),
+        b'd' | b'i' | b'f' => number(scope, value, kind),
         b'j' => match value::to_json(scope, value, "undefined", room) {
             Ok(json) => String::from_utf8_lossy(&json).into_owned(),
             Err(_) => inspect::inspect(scope, value, room),
@@ -185,21 +186,29 @@ fn placed<'s>(scope: &mut v8::PinScope<'s, '_>, kind: u8, value: v8::Local<'s, v
     }
 }
 
-/// Returns a value as the text of a number. An object is not converted: that could run code of the script's.
-fn number<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, is_integer: bool) -> String {
+/// Returns a value as the text of a number, as `Number` reads it for `%d`, `parseInt` for `%i` and `parseFloat` for
+/// `%f`. An object is not converted: that could run code of the script's.
+fn number<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, kind: u8) -> String {
     if value.is_big_int() {
-        return inspect::inspect(scope, value, MAX_LABEL_BYTES);
+        return inspect::excerpt(scope, value, MAX_LABEL_BYTES);
     }
-    let number = if value.is_object() || value.is_symbol() { None } else { value.number_value(scope) };
+    let number = if value.is_object() || value.is_symbol() {
+        None
+    } else if kind != b'd' && !value.is_number() {
+        let text = inspect::inspect(scope, value, MAX_LABEL_BYTES);
+        Some(numerals::leading(&text, kind == b'i'))
+    } else {
+        value.number_value(scope)
+    };
     let number = number.unwrap_or(f64::NAN);
-    let number = v8::Number::new(scope, if is_integer { number.trunc() } else { number });
-    number.to_rust_string_lossy(scope)
+    let number = v8::Number::new(scope, if kind == b'i' { number.trunc() + 0.0 } else { number });
+    inspect::inspect(scope, number.into(), MAX_LABEL_BYTES)
 }
 
 /// Returns the label of a counter or a stop-watch; `default` without one.
 fn label<'s>(scope: &mut v8::PinScope<'s, '_>, arguments: &v8::FunctionCallbackArguments<'s>) -> String {
     let label = arguments.get(0);
-    if label.is_undefined() { "default".into() } else { inspect::inspect(scope, label, MAX_LABEL_BYTES) }
+    if label.is_undefined() { "default".into() } else { inspect::excerpt(scope, label, MAX_LABEL_BYTES) }
 }
 
 fn trace<'s>(

@@ -21,8 +21,9 @@ static SOCKET: AtomicI32 = AtomicI32::new(-1);
 static NESTED_TOO_DEEP: OnceLock<Vec<u8>> = OnceLock::new();
 /// Report of memory that is used up, made before it is needed.
 static OUT_OF_MEMORY: OnceLock<Vec<u8>> = OnceLock::new();
-/// Report of an outcome that is certain: whatever happens from then on, it is the last.
-static DONE_ALREADY: OnceLock<Vec<u8>> = OnceLock::new();
+/// Report of an outcome that is certain: whatever happens while [`IS_CERTAIN`] is set, it is the last.
+static CERTAIN: OnceLock<Vec<u8>> = OnceLock::new();
+static IS_CERTAIN: AtomicBool = AtomicBool::new(false);
 /// Limit `memory_bytes` of this execution; 0 before it begins.
 static MEMORY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -64,8 +65,8 @@ fn frame(report: Report) -> Vec<u8> {
 /// V8, its ICU and the allocator abort if they get no memory and cannot report it. With most of the memory in use, that
 /// is what has happened.
 extern "C" fn crashed(signal: libc::c_int) {
-    let prepared = if let Some(done) = DONE_ALREADY.get() {
-        Some(done)
+    let prepared = if let Some(outcome) = certain() {
+        Some(outcome)
     } else if signal == libc::SIGSEGV && PARSING.load(Ordering::Relaxed) {
         NESTED_TOO_DEEP.get()
     } else if sys::no_room_for(MEMORY_BYTES.load(Ordering::Relaxed) / 2) {
@@ -81,32 +82,27 @@ extern "C" fn crashed(signal: libc::c_int) {
 
 /// Handles C++'s `new` without memory. C++ would throw next, through frames of ours that know no exceptions.
 extern "C" fn no_memory_for_cpp() {
-    if let Some(frame) = DONE_ALREADY.get().or(OUT_OF_MEMORY.get()) {
+    if let Some(frame) = certain().or(OUT_OF_MEMORY.get()) {
         sys::write_all(SOCKET.load(Ordering::Relaxed), frame);
     }
     sys::exit_now(sys::EXIT_DONE);
 }
 
-/// Makes the report of an error, with its message cut to the maximum.
+/// Makes the report of an error, with its message cut to the maximum. A message that is cut ends with `…`.
 pub(super) fn failure(code: ErrorCode, mut message: String) -> message::Failed {
-    inspect::cut(&mut message, MAX_MESSAGE_BYTES);
+    inspect::shorten(&mut message, MAX_MESSAGE_BYTES);
     message::Failed { code: code.as_str().into(), message, ..message::Failed::default() }
 }
 
 /// Writes the last report and waits to be killed. Exiting would take this process's memory apart on the very processor
 /// on which the relay waits to pass the report on.
 pub(super) fn end(mut report: Report) -> ! {
-    let (memory_bytes, local_calls) = (sys::peak_resident_bytes(), local::calls());
-    match &mut report {
-        Report::Done(done) => (done.memory_bytes, done.local_calls) = (memory_bytes, local_calls),
-        // An outcome that is certain does not fail any more.
-        Report::Failed(_) if let Some(done) = DONE_ALREADY.get() => {
-            sys::write_all(SOCKET.load(Ordering::Relaxed), done);
-            park();
-        }
-        Report::Failed(failed) => (failed.memory_bytes, failed.local_calls) = (memory_bytes, local_calls),
-        Report::Ready(_) | Report::Call(_) | Report::Output(_) | Report::Stored(_) => {}
+    // An outcome that is certain does not fail any more.
+    if let (Report::Failed(_), Some(outcome)) = (&report, certain()) {
+        sys::write_all(SOCKET.load(Ordering::Relaxed), outcome);
+        park();
     }
+    count(&mut report);
     link::finish(report);
     park()
 }
@@ -130,12 +126,31 @@ pub(super) fn parsing<T>(parse: impl FnOnce() -> T) -> T {
     parsed
 }
 
-/// Makes an outcome certain: it is reported whatever happens from here on.
-pub(super) fn keep_in_any_case(done: &message::Done) {
-    DONE_ALREADY.get_or_init(|| {
-        let (memory_bytes, local_calls) = (sys::peak_resident_bytes(), local::calls());
-        frame(Report::Done(message::Done { memory_bytes, local_calls, ..done.clone() }))
+/// Runs `work`, which may fail in any way: if it does not come back, the outcome is reported as it is.
+pub(super) fn whatever_happens<T>(mut outcome: Report, work: impl FnOnce() -> T) -> T {
+    CERTAIN.get_or_init(|| {
+        count(&mut outcome);
+        frame(outcome)
     });
+    IS_CERTAIN.store(true, Ordering::Relaxed);
+    let done = work();
+    IS_CERTAIN.store(false, Ordering::Relaxed);
+    done
+}
+
+/// Returns the report of the outcome that is certain; `None`: none is.
+fn certain() -> Option<&'static Vec<u8>> {
+    if IS_CERTAIN.load(Ordering::Relaxed) { CERTAIN.get() } else { None }
+}
+
+/// Writes into an outcome what was used until now.
+fn count(outcome: &mut Report) {
+    let (memory_bytes, local_calls) = (sys::peak_resident_bytes(), local::calls());
+    match outcome {
+        Report::Done(done) => (done.memory_bytes, done.local_calls) = (memory_bytes, local_calls),
+        Report::Failed(failed) => (failed.memory_bytes, failed.local_calls) = (memory_bytes, local_calls),
+        Report::Ready(_) | Report::Call(_) | Report::Output(_) | Report::Stored(_) => {}
+    }
 }
 
 /// Ends the execution because a limit on output was hit.

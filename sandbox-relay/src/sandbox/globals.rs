@@ -6,7 +6,7 @@ use relay_proto::wire::OutputKind;
 
 use super::channel::message;
 use super::make::{add_function, define, function};
-use super::{bridge, console, introspection, local, make, output, random, servers, storage, timers};
+use super::{bridge, console, introspection, local, make, output, random, servers, storage, timers, tools, value};
 
 /// Globals of V8 that a script must not have: they are no ECMAScript, share memory between threads, or differ between
 /// builds of V8.
@@ -27,6 +27,7 @@ pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'
                 json.delete(scope, key.into());
             }
         }
+        value::install(scope, json);
     }
     if let Some(math) = built_in(scope, global, "Math") {
         add_function(scope, math, "random", random::random);
@@ -117,7 +118,7 @@ impl Bindings {
         if start.introspection {
             introspection::bind(scope, global);
         }
-        servers::begin(std::mem::take(&mut start.tools));
+        tools::begin(std::mem::take(&mut start.tools));
         // The last: a server gets no name that another global has.
         if start.servers {
             servers::bind(scope, global);
@@ -135,6 +136,7 @@ pub(super) fn prepare_thread() {
     console::prepare_thread();
     timers::prepare_thread();
     servers::prepare_thread();
+    tools::prepare_thread();
     storage::prepare_thread();
     local::prepare_thread();
 }

@@ -16,6 +16,22 @@ pub(super) fn inspect<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s,
     inspector.text
 }
 
+/// Returns the text of a value as [`inspect`] does, with `…` at the end of one that is cut.
+pub(super) fn excerpt<'s>(scope: &mut v8::PinScope<'s, '_>, value: v8::Local<'s, v8::Value>, limit: usize) -> String {
+    let mut text = inspect(scope, value, limit + char::MAX_LEN_UTF8);
+    shorten(&mut text, limit);
+    text
+}
+
+/// Cuts `text` to at most `limit` bytes, never inside a character. One that is cut ends with `…`.
+pub(super) fn shorten(text: &mut String, limit: usize) {
+    const MARK: &str = "…";
+    if text.len() > limit {
+        cut(text, limit.saturating_sub(MARK.len()));
+        text.push_str(MARK);
+    }
+}
+
 /// Cuts `text` to at most `limit` bytes, never inside a character.
 pub(super) fn cut(text: &mut String, limit: usize) {
     if text.len() > limit {
@@ -46,10 +62,7 @@ impl<'s> Inspector<'s> {
             self.push("[Proxy]");
         } else if value.is_string() {
             let text = bounded(scope, value, self.limit);
-            let mut quoted = String::new();
-            // Rust's quoting resembles that of JavaScript.
-            let _ = write!(quoted, "{text:?}");
-            self.push(&quoted);
+            self.push(&quoted(&text));
         } else if value.is_big_int() {
             self.push(&format!("{}n", value.to_rust_string_lossy(scope)));
         } else if let Ok(symbol) = v8::Local::<v8::Symbol>::try_from(value) {
@@ -63,7 +76,8 @@ impl<'s> Inspector<'s> {
         } else if let Ok(object) = v8::Local::<v8::Object>::try_from(value) {
             self.object(scope, object, value);
         } else {
-            self.push(&value.to_rust_string_lossy(scope));
+            let is_negative_zero = value.is_number() && value.number_value(scope).is_some_and(is_negative_zero);
+            self.push(&if is_negative_zero { "-0".into() } else { value.to_rust_string_lossy(scope) });
         }
     }
 
@@ -78,7 +92,8 @@ impl<'s> Inspector<'s> {
             return self.push("[Promise]");
         }
         if value.is_native_error() {
-            return self.push(&error_text(scope, object, self.limit));
+            let text = error_with_causes(scope, object, self.limit);
+            return self.push(&text);
         }
         if value.is_date() || value.is_reg_exp() {
             let text = value.to_string(scope).map(|text| text.to_rust_string_lossy(scope));
@@ -185,6 +200,90 @@ pub(super) fn error_text<'s>(
     let mut text = if message.is_empty() { name } else { format!("{name}: {message}") };
     cut(&mut text, limit);
     text
+}
+
+/// Maximum number of errors of an `AggregateError` that are shown.
+const MAX_ERRORS: u32 = 5;
+/// Maximum number of causes behind one another that are shown.
+const MAX_CAUSES: usize = 5;
+/// Maximum length in bytes of one of them.
+const MAX_CAUSE_BYTES: usize = 1_000;
+
+/// Returns the text of an error as [`error_text`] does, with those that it gathers and with its causes.
+fn error_with_causes<'s>(scope: &mut v8::PinScope<'s, '_>, error: v8::Local<'s, v8::Object>, limit: usize) -> String {
+    let mut text = error_text(scope, error, limit);
+    v8::tc_scope!(let scope, scope);
+    let mut errors = Vec::new();
+    if let Some(gathered) = own(scope, error, "errors").and_then(|it| v8::Local::<v8::Array>::try_from(it).ok()) {
+        for index in 0..gathered.length().min(MAX_ERRORS) {
+            let Some(one) = gathered.get_index(scope, index) else { continue };
+            errors.push(cause_text(scope, one));
+        }
+        let more = gathered.length().saturating_sub(MAX_ERRORS);
+        if more > 0 {
+            errors.push(format!("… {more} more"));
+        }
+    }
+    if !errors.is_empty() {
+        text.push_str(&format!(": [{}]", errors.join("; ")));
+    }
+    let mut at = error;
+    for _ in 0..MAX_CAUSES {
+        let Some(cause) = own(scope, at, "cause").filter(|cause| !cause.is_undefined()) else { break };
+        text.push_str(&format!("; caused by {}", cause_text(scope, cause)));
+        match v8::Local::<v8::Object>::try_from(cause) {
+            Ok(next) if next.is_native_error() && !next.strict_equals(error.into()) => at = next,
+            _ => break,
+        }
+    }
+    cut(&mut text, limit);
+    text
+}
+
+/// Returns the text of an error behind another one: of an object, no more than what an error says.
+fn cause_text<'s>(scope: &mut v8::PinScope<'s, '_>, cause: v8::Local<'s, v8::Value>) -> String {
+    let mut text = match v8::Local::<v8::Object>::try_from(cause) {
+        Ok(object) if object.is_native_error() => error_text(scope, object, MAX_CAUSE_BYTES + 1),
+        _ => inspect(scope, cause, MAX_CAUSE_BYTES + 1),
+    };
+    shorten(&mut text, MAX_CAUSE_BYTES);
+    text
+}
+
+/// Returns an own property of an object; `None`: it has none of this name, or reading it threw.
+fn own<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    object: v8::Local<'s, v8::Object>,
+    key: &str,
+) -> Option<v8::Local<'s, v8::Value>> {
+    let key = v8::String::new(scope, key)?;
+    (object.has_own_property(scope, key.into()) == Some(true)).then(|| object.get(scope, key.into())).flatten()
+}
+
+fn is_negative_zero(number: f64) -> bool {
+    number == 0.0 && number.is_sign_negative()
+}
+
+/// Returns a string as in code: in quotes, with escapes for quotes, backslashes and what is no character to see.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            it if it.is_control() || matches!(it, '\u{2028}' | '\u{2029}') => {
+                // Writing to a text cannot fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(it));
+            }
+            it => quoted.push(it),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// Returns the first `limit` bytes of a string, without copying the rest.

@@ -4,6 +4,9 @@ use std::sync::OnceLock;
 
 use super::{globals, stack};
 
+/// Maximum number of frames that V8 keeps of where an error was made.
+const MAX_FRAMES: i32 = 4;
+
 /// Isolate in which one script can run. A forking process makes it once, and every fork copies it.
 pub(super) struct Warm {
     pub(super) isolate: v8::OwnedIsolate,
@@ -55,7 +58,8 @@ pub(super) fn cold(heap_bytes: usize, jit: bool) -> Option<Warm> {
     let params = v8::CreateParams::default().heap_limits(0, heap_bytes);
     let mut isolate = v8::Isolate::new(params);
     isolate.set_microtasks_policy(v8::MicrotasksPolicy::Explicit);
-    isolate.set_capture_stack_trace_for_uncaught_exceptions(false, 0);
+    // V8 tells the place inside of a text that it was given to read; the frames tell the call that gave it.
+    isolate.set_capture_stack_trace_for_uncaught_exceptions(true, MAX_FRAMES);
     isolate.set_prepare_stack_trace_callback(stack::prepare);
     let (context, bindings) = {
         v8::scope!(let scope, &mut isolate);

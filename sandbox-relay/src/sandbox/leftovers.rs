@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use relay_proto::code::warning;
 
 use super::channel::message;
-use super::{bridge, inspect, local};
+use super::{bridge, inspect, local, notes};
 
 /// Maximum number of rejected promises that are remembered.
 const MAX_REJECTIONS: usize = 100;
@@ -15,7 +15,15 @@ const MAX_NAMED: usize = 5;
 const MAX_REASON_BYTES: usize = 300;
 
 thread_local! {
-    static REJECTIONS: RefCell<Vec<v8::Global<v8::Promise>>> = const { RefCell::new(Vec::new()) };
+    static REJECTIONS: RefCell<Rejections> = const { RefCell::new(Rejections { known: Vec::new(), more: 0 }) };
+}
+
+/// Promises that were rejected and have no handler.
+#[derive(Default)]
+struct Rejections {
+    known: Vec<v8::Global<v8::Promise>>,
+    /// Number of those over [`MAX_REJECTIONS`].
+    more: usize,
 }
 
 /// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
@@ -27,11 +35,13 @@ pub(super) fn prepare_thread() {
 pub(super) extern "C" fn promise_rejected(event: v8::PromiseRejectMessage<'_>) {
     v8::callback_scope!(unsafe scope, &event);
     let promise = v8::Global::new(scope, event.get_promise());
-    REJECTIONS.with_borrow_mut(|rejections| match event.get_event() {
-        v8::PromiseRejectEvent::PromiseRejectWithNoHandler if rejections.len() < MAX_REJECTIONS => {
-            rejections.push(promise);
-        }
-        v8::PromiseRejectEvent::PromiseHandlerAddedAfterReject => rejections.retain(|known| *known != promise),
+    REJECTIONS.with_borrow_mut(|Rejections { known, more }| match event.get_event() {
+        v8::PromiseRejectEvent::PromiseRejectWithNoHandler if known.len() < MAX_REJECTIONS => known.push(promise),
+        v8::PromiseRejectEvent::PromiseRejectWithNoHandler => *more += 1,
+        v8::PromiseRejectEvent::PromiseHandlerAddedAfterReject => match known.iter().position(|it| *it == promise) {
+            Some(at) => drop(known.remove(at)),
+            None => *more = more.saturating_sub(1),
+        },
         _ => {}
     });
 }
@@ -41,7 +51,9 @@ pub(super) fn warnings<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     own: Option<v8::Local<'s, v8::Promise>>,
 ) -> Vec<message::Warning> {
-    open_calls().into_iter().chain(unhandled_rejections(scope, own)).collect()
+    let mut warnings: Vec<_> = open_calls().into_iter().chain(unhandled_rejections(scope, own)).collect();
+    warnings.extend(notes::take());
+    warnings
 }
 
 fn open_calls() -> Option<message::Warning> {
@@ -69,15 +81,23 @@ fn unhandled_rejections<'s>(
     own: Option<v8::Local<'s, v8::Promise>>,
 ) -> Option<message::Warning> {
     let mut texts = Vec::new();
-    for promise in REJECTIONS.take() {
+    let Rejections { known, mut more } = REJECTIONS.take();
+    let is_rejected = |own: v8::Local<'s, v8::Promise>| own.state() == v8::PromiseState::Rejected;
+    if let Some(own) = own
+        && is_rejected(own)
+        && !known.iter().any(|it| *it == own)
+    {
+        more = more.saturating_sub(1);
+    }
+    for promise in known {
         let promise = v8::Local::new(scope, promise);
         if own.is_some_and(|own| own == promise) {
             continue;
         }
         let reason = promise.result(scope);
-        texts.push(inspect::inspect(scope, reason, MAX_REASON_BYTES));
+        texts.push(inspect::excerpt(scope, reason, MAX_REASON_BYTES));
     }
-    let (count, first) = (texts.len(), texts.first()?);
+    let (count, first) = (texts.len() + more, texts.first()?);
     Some(message::Warning {
         code: warning::UNHANDLED_REJECTION.into(),
         message: format!("{count} promise(s) were rejected and nobody looked, the first with: {first}"),

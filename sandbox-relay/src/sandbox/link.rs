@@ -1,4 +1,5 @@
-//! The worker's end of its socket to the relay, as state of the thread: reports are collected and written together.
+//! The worker's end of its socket to the relay, as state of the thread: calls are collected and written together, what is
+//! printed and stored is written at once.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -8,10 +9,8 @@ use super::channel::message::report::Kind as Report;
 use super::channel::{ChannelError, Port};
 use super::sys;
 
-/// Maximum time for which collected reports wait while the script does not yield.
+/// Maximum time for which calls wait while the script does not yield.
 const FLUSH_AFTER: Duration = Duration::from_millis(2);
-/// Number of collected bytes after which they are written.
-const FLUSH_BYTES: usize = 64 << 10;
 
 thread_local! {
     static LINK: RefCell<Option<Link>> = const { RefCell::new(None) };
@@ -25,6 +24,10 @@ struct Link {
 impl Link {
     fn flush(&mut self) {
         self.flushed_at = Instant::now();
+        self.write();
+    }
+
+    fn write(&mut self) {
         if self.port.pending_bytes() > 0 && self.port.flush().is_err() {
             // The relay closed the socket: nobody waits for this execution any more.
             sys::exit_now(sys::EXIT_ORPHANED);
@@ -55,21 +58,11 @@ pub(super) fn put(report: Report) {
     with(|link| link.port.put(report));
 }
 
-/// Writes what is collected, if it is much.
-pub(super) fn flush_if_much() {
+/// Writes a report at once, with all that are collected: whatever ends this process next, the relay has it.
+pub(super) fn write(report: Report) {
     with(|link| {
-        if link.port.pending_bytes() > FLUSH_BYTES {
-            link.flush();
-        }
-    });
-}
-
-/// Writes what is collected, if it is much or has waited for long.
-pub(super) fn flush_if_due() {
-    with(|link| {
-        if link.port.pending_bytes() > FLUSH_BYTES || link.flushed_at.elapsed() > FLUSH_AFTER {
-            link.flush();
-        }
+        link.port.put(report);
+        link.write();
     });
 }
 

@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, LOCAL_SERVER};
 
-use super::inspect;
-use super::promise::{ToolPromise, tool_error};
+use super::promise::ToolPromise;
 use super::value::{self, ValueError};
+use super::{inspect, make};
 
 /// Maximum length in bytes of a failure's text.
 const MAX_MESSAGE_BYTES: usize = 4 << 10;
@@ -122,7 +122,7 @@ fn fulfilled<'s>(
     match value::to_json(scope, arguments.get(0), "null", usize::MAX) {
         Ok(json) => {
             if let Some(copy) = value::from_json(scope, &json) {
-                call.settle(scope, Ok(copy));
+                call.resolve(scope, copy);
             }
         }
         Err(ValueError::Thrown(thrown)) => reject(scope, &call, thrown),
@@ -148,11 +148,56 @@ fn rejected<'s>(
 }
 
 fn reject<'s>(scope: &mut v8::PinScope<'s, '_>, call: &ToolPromise, thrown: v8::Local<'s, v8::Value>) {
-    let text = format!("{} failed: {}", call.tool, inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES));
-    reject_with(scope, call, ErrorCode::ToolFailed, &text);
+    let Origin { depth, tool, text } = origin(scope, thrown).unwrap_or_else(|| Origin {
+        depth: 0,
+        tool: call.tool.clone(),
+        text: inspect::excerpt(scope, thrown, MAX_MESSAGE_BYTES),
+    });
+    // However many functions it passed, the first error comes through.
+    let text_of_all = match depth {
+        0 => format!("{} failed: {text}", call.tool),
+        1 => format!("{} failed: {tool} failed: {text}", call.tool),
+        _ => format!("{} failed: {depth} calls below, {tool} failed: {text}", call.tool),
+    };
+    let error = call.reject(scope, ErrorCode::ToolFailed.as_str(), &text_of_all);
+    let Ok(error) = v8::Local::<v8::Object>::try_from(error) else { return };
+    let depth = (depth + 1).to_string();
+    for (name, value) in [(DEPTH, &depth), (TOOL, &tool), (TEXT, &text)] {
+        let (mark, value) = (mark(scope, name), make::string(scope, value));
+        error.set_private(scope, mark, value.into());
+    }
+}
+
+/// Names of the marks of an error that a function failed with.
+const DEPTH: &str = "depth";
+const TOOL: &str = "origin";
+const TEXT: &str = "text";
+
+/// The first error of those that functions failed with, one by the other.
+struct Origin {
+    /// Number of functions that failed by it.
+    depth: u32,
+    /// The first of them.
+    tool: String,
+    text: String,
+}
+
+/// Returns the origin of an error that [`reject`] made; `None`: it is another value.
+fn origin<'s>(scope: &mut v8::PinScope<'s, '_>, thrown: v8::Local<'s, v8::Value>) -> Option<Origin> {
+    let object = v8::Local::<v8::Object>::try_from(thrown).ok()?;
+    let mut read = |name: &str| {
+        let mark = mark(scope, name);
+        let value = object.get_private(scope, mark)?;
+        value.is_string().then(|| value.to_rust_string_lossy(scope))
+    };
+    Some(Origin { depth: read(DEPTH)?.parse().ok()?, tool: read(TOOL)?, text: read(TEXT)? })
+}
+
+fn mark<'s>(scope: &mut v8::PinScope<'s, '_>, name: &str) -> v8::Local<'s, v8::Private> {
+    let key = make::string(scope, name);
+    v8::Private::for_api(scope, Some(key))
 }
 
 fn reject_with(scope: &mut v8::PinScope<'_, '_>, call: &ToolPromise, code: ErrorCode, text: &str) {
-    let error = tool_error(scope, code.as_str(), text, &call.tool);
-    call.settle(scope, Err(error));
+    call.reject(scope, code.as_str(), text);
 }

@@ -7,11 +7,11 @@
 //! - `worker`: life of a worker; `ending`: its last report, also after a crash
 //! - `jail`: the lock; [`self_test`]: checks that it holds on this machine
 //! - `isolate`: prepares V8; `program`: runs the module that the crate `relay-script` makes
-//! - `globals`: the globals of the script: `console` with its `table`, `timers`, `servers`, `introspection`, `storage`;
+//! - `globals`: the globals of the script: `console` with its `table` and `numerals`, `timers`, `servers`, `introspection`, `storage`;
 //!   `make`: makes their values; `output`: writes what they print; `clock` and `random`: time and chance
-//! - `bridge`: `mcp.call`; `calls`: the queue of calls; `promise`: their promises; `local`: the host's functions that
+//! - `tools`: their names; `bridge`: `mcp.call`; `calls`: the queue of calls; `promise`: their promises; `local`: the host's functions that
 //!   run here
-//! - `leftovers`: warnings about what the code left behind; `hints`: advice about errors
+//! - `notes`: warnings that come up on the way; `leftovers`: about what the code left behind; `hints`: advice about errors
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls; `pages`: pages that a fork copies
 
@@ -31,6 +31,8 @@ mod leftovers;
 mod link;
 mod local;
 mod make;
+mod notes;
+mod numerals;
 mod output;
 mod pages;
 pub(crate) mod pool;
@@ -46,5 +48,6 @@ mod storage;
 mod sys;
 mod table;
 mod timers;
+mod tools;
 mod value;
 mod worker;

@@ -45,9 +45,8 @@ pub(super) fn write(kind: OutputKind, mut text: String) {
     let fits = text.len() <= left.bytes;
     inspect::cut(&mut text, left.bytes);
     LEFT.set(OutputLeft { bytes: left.bytes - text.len(), count: left.count - 1 });
-    link::put(Report::Output(message::Output { kind: i32::from(kind).unsigned_abs(), text }));
+    link::write(Report::Output(message::Output { kind: i32::from(kind).unsigned_abs(), text }));
     if !fits {
         ending::fail_output_limit("output_bytes");
     }
-    link::flush_if_due();
 }

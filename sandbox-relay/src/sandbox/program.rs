@@ -1,11 +1,14 @@
 //! Runs one program: prepares and evaluates its module, waits for it, and makes its outcome.
 
-use relay_proto::ErrorCode;
+use std::collections::BTreeMap;
+
 use relay_proto::code::warning;
+use relay_proto::{ErrorCode, LimitName};
 use relay_script::{Entry, Prepared, References};
 
 use super::bridge::Wait;
 use super::channel::message;
+use super::channel::message::report::Kind as Report;
 use super::ending::{self, failure};
 use super::promise::tool_error_marks;
 use super::stack::SCRIPT_NAME;
@@ -18,6 +21,9 @@ const MAX_MESSAGE_BYTES: usize = 8 << 10;
 /// Maximum length in bytes of a source, and of a result, that is parsed again for hints.
 const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
 
+/// Text of V8's error about a buffer for which there is no memory.
+const NO_BUFFER: &str = "RangeError: Array buffer allocation failed";
+
 /// Runs the code of an execution until it ends.
 ///
 /// # Errors
@@ -28,8 +34,18 @@ pub(super) fn execute(
 ) -> Result<message::Done, message::Failed> {
     let message::Start { source, local_tools, result_bytes, .. } = start;
     let result_bytes = usize::try_from(result_bytes).unwrap_or(usize::MAX);
-    hints::begin(&source);
+    run(scope, &source, local_tools, result_bytes).map_err(|failed| explained(failed, &source))
+}
+
+fn run(
+    scope: &mut v8::PinScope<'_, '_>,
+    source: &str,
+    local_tools: BTreeMap<String, String>,
+    result_bytes: usize,
+) -> Result<message::Done, message::Failed> {
+    value::note_source(source);
     for (tool, source) in local_tools {
+        value::note_source(&source);
         let named = |failed: message::Failed| {
             let message = format!("the local tool {tool}: {}", failed.message);
             message::Failed { message, ..failed }
@@ -37,32 +53,50 @@ pub(super) fn execute(
         let function = local_function(scope, &tool, &source).map_err(named)?;
         local::add(tool, v8::Global::new(scope, function));
     }
-    let (value, own) = run_program(scope, &prepare(&source)?)?;
+    let (value, own) = run_program(scope, &prepare(source)?)?;
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
+    value::warn_of_losses("the result");
     let warnings = leftovers::warnings(scope, own);
     let mut done = message::Done { result: json.into(), warnings, ..message::Done::default() };
+    if value.is_generator_object() {
+        done.warnings.push(hint(hints::GENERATOR.into()));
+    }
     if source.len() <= MAX_LOOKED_AT_BYTES && done.result.len() <= MAX_LOOKED_AT_BYTES {
-        let (nothing, caught) = (value.is_undefined(), hints::may_catch(&source));
+        let (nothing, caught) = (value.is_undefined(), hints::may_catch(source));
         if nothing || caught {
-            let references = look_again(&source, &done);
-            let is_there = |name: &str| has_global(scope, name);
-            let hints = if caught { hints::caught(&references, &source, is_there) } else { Vec::new() };
+            let hints = look_again(source, Report::Done(done.clone()), |references| {
+                let mut hints =
+                    if caught { hints::caught(references, |name| has_global(scope, name)) } else { Vec::new() };
+                hints.extend(references.nothing.iter().filter(|_| nothing).map(hints::of_nothing));
+                hints
+            });
             done.warnings.extend(hints.into_iter().map(hint));
-            if nothing && references.missing_return {
-                let text = "nothing was returned; the last statement has a value: write return before it";
-                done.warnings.push(hint(text.into()));
-            }
         }
     }
     Ok(done)
 }
 
-/// Parses the code again for its references. This may fail in any way: the outcome is certain before.
-fn look_again(source: &str, done: &message::Done) -> References {
+/// Adds advice to the report of an error that the code threw.
+fn explained(mut failed: message::Failed, source: &str) -> message::Failed {
+    let is_own = failed.code == ErrorCode::EvalError.as_str() && failed.tool_code.is_empty();
+    if !is_own || failed.line == 0 || source.len() > MAX_LOOKED_AT_BYTES {
+        return failed;
+    }
+    if let Some(problem) = hints::problem(&failed.message) {
+        let place = (failed.line, failed.column);
+        let hint = look_again(source, Report::Failed(failed.clone()), |references| {
+            hints::of_error(&problem, place, references)
+        });
+        failed.hint = hint.unwrap_or_default();
+    }
+    failed
+}
+
+/// Parses the code again, and looks for hints. This may fail in any way: the outcome is certain before.
+fn look_again<T>(source: &str, outcome: Report, look: impl FnOnce(&References) -> T) -> T {
     link::flush();
-    ending::keep_in_any_case(done);
-    ending::parsing(|| relay_script::references(source))
+    ending::whatever_happens(outcome, || look(&ending::parsing(|| relay_script::references(source))))
 }
 
 /// Returns whether there is a global of this name, without running code of the script's.
@@ -271,7 +305,7 @@ fn caught_failure<'s>(
     let mut failed = thrown_failure(scope, exception, None);
     failed.code = code.as_str().into();
     if let Some(message) = message {
-        (failed.line, failed.column) = position(scope, message);
+        (failed.line, failed.column) = position(scope, message, exception);
     }
     failed
 }
@@ -282,11 +316,11 @@ fn thrown_failure<'s>(
     thrown: v8::Local<'s, v8::Value>,
     own: Option<v8::Local<'s, v8::Promise>>,
 ) -> message::Failed {
-    let text = inspect::inspect(scope, thrown, MAX_MESSAGE_BYTES);
+    let text = inspect::excerpt(scope, thrown, MAX_MESSAGE_BYTES);
     let mut failed = failure(ErrorCode::EvalError, text);
     if thrown.is_native_error() {
         let message = v8::Exception::create_message(scope, thrown);
-        (failed.line, failed.column) = position(scope, message);
+        (failed.line, failed.column) = position(scope, message, thrown);
     }
     if let Some((code, tool)) = tool_error_marks(scope, thrown) {
         if let Some((limit, hint)) = code.parse().ok().and_then(ErrorCode::limit) {
@@ -294,19 +328,36 @@ fn thrown_failure<'s>(
         }
         failed.tool_code = code;
         failed.tool = tool;
-    } else if thrown.is_native_error() {
-        failed.hint = hints::of_error(&failed.message).unwrap_or_default();
+    } else if failed.message.starts_with(NO_BUFFER) && thrown.is_native_error() {
+        failed.limit = LimitName::MemoryBytes.as_str().into();
+        failed.hint = "keep less at once: use smaller buffers, or work in parts".into();
     }
     failed.warnings = leftovers::warnings(scope, own);
     failed
 }
 
 /// Returns line and column, both counted from 1; 0 is unknown.
-fn position(scope: &v8::PinScope<'_, '_>, message: v8::Local<'_, v8::Message>) -> (u32, u32) {
+fn position<'s>(
+    scope: &v8::PinScope<'s, '_>,
+    message: v8::Local<'_, v8::Message>,
+    thrown: v8::Local<'s, v8::Value>,
+) -> (u32, u32) {
     let number = |n: usize| u32::try_from(n).unwrap_or(0);
-    match message.get_line_number(scope) {
+    let is_named = |name: Option<v8::Local<'_, v8::Value>>| name.is_some_and(|name| name.is_string());
+    let place = if is_named(message.get_script_resource_name(scope)) {
+        message.get_line_number(scope).map(|line| (line, message.get_start_column() + 1))
+    } else {
+        // The place is in a text without a name that the code gave V8 to read, such as JSON: the call of it is told.
+        let trace = v8::Exception::get_stack_trace(scope, thrown);
+        trace.and_then(|trace| {
+            let mut frames = (0..trace.get_frame_count()).filter_map(|index| trace.get_frame(scope, index));
+            let frame = frames.find(|frame| frame.get_script_name(scope).is_some())?;
+            Some((frame.get_line_number(), frame.get_column()))
+        })
+    };
+    match place {
         // Code before the author's first line, or in no script at all, has no position to show.
-        Some(line) if (1..1 << 30).contains(&line) => (number(line), number(message.get_start_column() + 1)),
+        Some((line, column)) if (1..1 << 30).contains(&line) => (number(line), number(column)),
         _ => (0, 0),
     }
 }

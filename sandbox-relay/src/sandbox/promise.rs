@@ -7,6 +7,9 @@ use super::make;
 #[derive(Debug)]
 pub(super) struct ToolPromise {
     resolver: v8::Global<v8::PromiseResolver>,
+    /// Error that the call fails with, if it does. It is made with the call, so that its stack and its place are those
+    /// of the call.
+    error: v8::Global<v8::Value>,
     pub(super) tool: String,
 }
 
@@ -17,43 +20,57 @@ impl ToolPromise {
         resolver: v8::Local<'s, v8::PromiseResolver>,
         tool: String,
     ) -> Self {
-        Self { resolver: v8::Global::new(scope, resolver), tool }
+        let error = v8::Exception::error(scope, v8::String::empty(scope));
+        Self { resolver: v8::Global::new(scope, resolver), error: v8::Global::new(scope, error), tool }
     }
 
-    /// Resolves or rejects the promise.
-    pub(super) fn settle<'s>(
+    /// Resolves the promise.
+    pub(super) fn resolve<'s>(&self, scope: &mut v8::PinScope<'s, '_>, result: v8::Local<'s, v8::Value>) {
+        v8::Local::new(scope, &self.resolver).resolve(scope, result);
+    }
+
+    /// Rejects the promise with the error of a failed call, and returns it.
+    pub(super) fn reject<'s>(
         &self,
         scope: &mut v8::PinScope<'s, '_>,
-        outcome: Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>>,
-    ) {
-        let resolver = v8::Local::new(scope, &self.resolver);
-        match outcome {
-            Ok(result) => resolver.resolve(scope, result),
-            Err(error) => resolver.reject(scope, error),
-        };
+        code: &str,
+        message: &str,
+    ) -> v8::Local<'s, v8::Value> {
+        let error = v8::Local::new(scope, &self.error);
+        complete(scope, error, code, message, &self.tool);
+        v8::Local::new(scope, &self.resolver).reject(scope, error);
+        error
     }
 }
 
-/// Makes the `Error` of a failed call. It carries a mark that the script can neither see nor forge, by which an
-/// uncaught one is recognized.
+/// Makes the `Error` of a call that fails where it is made.
 pub(super) fn tool_error<'s>(
     scope: &mut v8::PinScope<'s, '_>,
     code: &str,
     message: &str,
     tool: &str,
 ) -> v8::Local<'s, v8::Value> {
-    let text = make::string(scope, message);
-    let error = v8::Exception::error(scope, text);
-    if let Ok(object) = v8::Local::<v8::Object>::try_from(error) {
-        for (key, text) in [("code", code), ("tool", tool)] {
-            if let (Some(key), Some(text)) = (v8::String::new(scope, key), v8::String::new(scope, text)) {
-                object.create_data_property(scope, key.into(), text.into());
-                let mark = v8::Private::for_api(scope, Some(key));
-                object.set_private(scope, mark, text.into());
-            }
-        }
-    }
+    let error = v8::Exception::error(scope, v8::String::empty(scope));
+    complete(scope, error, code, message, tool);
     error
+}
+
+/// Gives an error `message`, `code` and `tool`, which JSON shows too: the code may return the error. It also gets marks
+/// that the script can neither see nor forge, by which an uncaught one is recognized.
+fn complete<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    error: v8::Local<'s, v8::Value>,
+    code: &str,
+    message: &str,
+    tool: &str,
+) {
+    let Ok(object) = v8::Local::<v8::Object>::try_from(error) else { return };
+    for (key, text) in [("message", message), ("code", code), ("tool", tool)] {
+        let (key, text) = (make::string(scope, key), make::string(scope, text));
+        object.define_own_property(scope, key.into(), text.into(), v8::PropertyAttribute::NONE);
+        let mark = v8::Private::for_api(scope, Some(key));
+        object.set_private(scope, mark, text.into());
+    }
 }
 
 /// Returns the code and the tool of an error that [`tool_error`] made; `None`: it is another value.

@@ -7,44 +7,23 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use relay_proto::ErrorCode;
 use relay_proto::spelling::sanitize;
-use relay_proto::{ErrorCode, ToolName};
 
 use super::make::define;
 use super::promise::tool_error;
-use super::{bridge, make};
+use super::{bridge, make, tools};
 
 /// Methods that JavaScript calls by itself.
 const HOOKS: [&str; 5] = ["constructor", "then", "toJSON", "toString", "valueOf"];
 
 thread_local! {
-    static SERVERS: RefCell<Servers> = RefCell::default();
-}
-
-/// Tools that can be called, and the objects made for them.
-#[derive(Default)]
-struct Servers {
-    tools: BTreeMap<String, Vec<String>>,
-    made: HashMap<String, v8::Global<v8::Object>>,
+    static MADE: RefCell<HashMap<String, v8::Global<v8::Object>>> = RefCell::default();
 }
 
 /// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
 pub(super) fn prepare_thread() {
-    SERVERS.take();
-}
-
-/// Sets the tools that can be called, by their full names.
-pub(super) fn begin(tools: Vec<String>) {
-    let mut by_server: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for name in tools.into_iter().filter_map(|name| ToolName::try_from(name).ok()) {
-        by_server.entry(name.server().to_owned()).or_default().push(name.tool().to_owned());
-    }
-    SERVERS.with_borrow_mut(|servers| servers.tools = by_server);
-}
-
-/// Runs `look` on the servers and their tools, by their original names.
-pub(super) fn tools<R>(look: impl FnOnce(&BTreeMap<String, Vec<String>>) -> R) -> R {
-    SERVERS.with_borrow(|servers| look(&servers.tools))
+    MADE.take();
 }
 
 /// Returns the spellings of names, each with the names that it may mean.
@@ -59,7 +38,7 @@ fn spellings<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, BT
 
 /// Adds `servers`, and each server as a global unless another global has its name.
 pub(super) fn bind<'s>(scope: &mut v8::PinScope<'s, '_>, global: v8::Local<'s, v8::Object>) {
-    let spelled = tools(|tools| {
+    let spelled = tools::with(|tools| {
         let own =
             |(spelling, names): (String, BTreeSet<&str>)| (spelling, names.into_iter().map(str::to_owned).collect());
         spellings(tools.keys()).into_iter().map(own).collect::<Vec<(String, Vec<String>)>>()
@@ -120,13 +99,12 @@ fn server<'s>(
     mut returned: v8::ReturnValue<v8::Value>,
 ) {
     let name = arguments.data().to_rust_string_lossy(scope);
-    let (made, tools) = SERVERS.with_borrow(|servers| {
-        (servers.made.get(&name).cloned(), servers.tools.get(&name).cloned().unwrap_or_default())
-    });
+    let made = MADE.with_borrow(|made| made.get(&name).cloned());
     if let Some(made) = made {
         return returned.set(v8::Local::new(scope, made).into());
     }
     let object = v8::Object::new(scope);
+    let tools = tools::with(|tools| tools.get(&name).cloned().unwrap_or_default());
     for (spelling, names) in spellings(tools.iter()) {
         // A method that the language would call by itself has its other name alone.
         if HOOKS.contains(&&*spelling) {
@@ -148,7 +126,7 @@ fn server<'s>(
     }
     object.set_integrity_level(scope, v8::IntegrityLevel::Frozen);
     let kept = v8::Global::new(scope, object);
-    SERVERS.with_borrow_mut(|servers| servers.made.insert(name, kept));
+    MADE.with_borrow_mut(|made| made.insert(name, kept));
     returned.set(object.into());
 }
 

@@ -5,6 +5,8 @@ use super::inspect;
 /// Name of the script in stacks and positions.
 pub(super) const SCRIPT_NAME: &str = "script.js";
 
+/// Maximum number of frames among which the one that calls is looked for: functions of V8's own may stand above it.
+const MAX_CALLING_FRAMES: usize = 4;
 /// Maximum number of frames of one stack.
 const MAX_FRAMES: u32 = 50;
 /// Maximum length in bytes of a stack's text.
@@ -22,6 +24,23 @@ fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Arra
     Some(text.to_rust_string_lossy(scope))
 }
 
+/// Returns the line of the author's code that calls the running native function, from 1; 0 is unknown.
+pub(super) fn calling_line(scope: &mut v8::PinScope<'_, '_>) -> u32 {
+    let Some(stack) = v8::StackTrace::current_stack_trace(scope, MAX_CALLING_FRAMES) else { return 0 };
+    let mut lines = (0..stack.get_frame_count()).filter_map(|index| {
+        let frame = stack.get_frame(scope, index)?;
+        let name = frame.get_script_name(scope)?.to_rust_string_lossy(scope);
+        (name == SCRIPT_NAME).then(|| author_line(frame.get_line_number()))
+    });
+    lines.next().unwrap_or_default()
+}
+
+/// Returns a line that V8 states as the author's; 0: it is no line of the author's.
+pub(super) fn author_line(line: usize) -> u32 {
+    // Code before the author's first line has a line far above all others.
+    u32::try_from(line).ok().filter(|line| *line < 1 << 30).unwrap_or_default()
+}
+
 /// Makes the value of `stack`, when a script first reads it. V8 then does not ask the script's
 /// `Error.prepareStackTrace`.
 pub(super) fn prepare<'s>(
@@ -32,9 +51,12 @@ pub(super) fn prepare<'s>(
     let (error, sites) = (v8::Local::new(scope, error), v8::Local::new(scope, sites));
     v8::tc_scope!(let scope, scope);
     let mut text = match v8::Local::<v8::Object>::try_from(error) {
-        Ok(error) if error.is_native_error() => inspect::error_text(scope, error, MAX_MESSAGE_BYTES),
-        _ => inspect::inspect(scope, error, MAX_MESSAGE_BYTES),
+        Ok(error) if error.is_native_error() => {
+            inspect::error_text(scope, error, MAX_MESSAGE_BYTES + char::MAX_LEN_UTF8)
+        }
+        _ => inspect::inspect(scope, error, MAX_MESSAGE_BYTES + char::MAX_LEN_UTF8),
     };
+    inspect::shorten(&mut text, MAX_MESSAGE_BYTES);
     let mut frames = 0;
     for index in 0..sites.length() {
         if frames == MAX_FRAMES || text.len() > MAX_BYTES {

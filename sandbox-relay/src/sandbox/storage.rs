@@ -91,7 +91,9 @@ fn set<'s>(
     _: v8::ReturnValue<v8::Value>,
 ) {
     let Some(key) = key(scope, arguments.get(0)) else { return };
-    match value::to_json(scope, arguments.get(1), "null", store::MAX_BYTES) {
+    let json = value::to_json(scope, arguments.get(1), "null", store::MAX_BYTES);
+    value::warn_of_losses("a stored value");
+    match json {
         Ok(json) => write(scope, key, Some(json.into())),
         Err(ValueError::Thrown(thrown)) => {
             scope.throw_exception(thrown);
@@ -147,8 +149,7 @@ fn write(scope: &mut v8::PinScope<'_, '_>, key: String, json: Option<Bytes>) {
     });
     match written {
         Written::Done => {
-            link::put(Report::Stored(message::StoredValue { key, json: json.unwrap_or_default() }));
-            link::flush_if_much();
+            link::write(Report::Stored(message::StoredValue { key, json: json.unwrap_or_default() }));
         }
         Written::Full => throw_full(scope),
         Written::TooOften => {

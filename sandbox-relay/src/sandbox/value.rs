@@ -1,7 +1,16 @@
 //! Converts values between V8 and JSON bytes, by V8's own native reader and writer: no function that a script patched
-//! is called, but for the `toJSON` of its own values.
+//! is called, but for the `toJSON` of its own values. `looked` finds what may not cross.
+
+mod large;
+mod looked;
+
+use std::cell::{Cell, RefCell};
 
 use super::channel::MAX_FRAME_BYTES;
+use super::notes;
+use looked::{Loss, Written};
+use relay_proto::code::warning;
+use relay_proto::wire::LargeIntegers;
 
 /// Maximum nesting of a value.
 pub(super) const MAX_DEPTH: usize = 100;
@@ -16,6 +25,46 @@ pub(super) enum ValueError<'s> {
     Thrown(v8::Local<'s, v8::Value>),
 }
 
+thread_local! {
+    /// `true`: an object of the script's may have a `toJSON`.
+    static HAS_HOOKS: Cell<bool> = const { Cell::new(false) };
+    /// Parts that the value written last has lost.
+    static LOSSES: RefCell<Vec<Loss>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Makes room for the state in this thread. A fork inherits it and need not look for it any more.
+pub(super) fn prepare_thread() {
+    HAS_HOOKS.set(false);
+    LOSSES.take();
+    looked::prepare_thread();
+}
+
+/// Notes the source of the script, or of a function that runs with it.
+pub(super) fn note_source(source: &str) {
+    // One that makes the name of pieces gets the same outcome, but its hooks may be called twice.
+    HAS_HOOKS.set(HAS_HOOKS.get() || memchr::memmem::find(source.as_bytes(), b"toJSON").is_some());
+}
+
+/// Notes `JSON.stringify` of the context in which scripts run. Called before the fork.
+pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, json: v8::Local<'s, v8::Object>) {
+    looked::install(scope, json);
+}
+
+/// Warns about the parts that the value written last has lost. `of` says which value it was.
+pub(super) fn warn_of_losses(of: &str) {
+    for (path, lost) in LOSSES.take() {
+        let instead = match lost {
+            "Map" => "use Object.fromEntries(map)",
+            "Set" => "use [...set]",
+            "Error" => "use its message",
+            "RegExp" => "use String(it)",
+            _ => "use [...new Uint8Array(it)] or text",
+        };
+        let message = format!("in {of}, the {lost} at {path} became an object without its content: {instead}");
+        notes::add(warning::VALUE_CHANGED, message);
+    }
+}
+
 /// Writes a value as UTF-8 JSON of at most `limit` bytes. `undefined` becomes `absent`.
 pub(super) fn to_json<'s>(
     scope: &mut v8::PinScope<'s, '_>,
@@ -23,11 +72,13 @@ pub(super) fn to_json<'s>(
     absent: &'static str,
     limit: usize,
 ) -> Result<Vec<u8>, ValueError<'s>> {
+    LOSSES.take();
     if value.is_undefined() {
         return Ok(absent.into());
     }
+    let refuse = |path: String, reason| Err(ValueError::NotSerializable { path, reason });
     if let Some(reason) = unserializable(value) {
-        return Err(ValueError::NotSerializable { path: "$".into(), reason });
+        return refuse("$".into(), reason);
     }
     // A string's JSON is at least as long as the string: one that is too long need not be built.
     if let Ok(string) = v8::Local::<v8::String>::try_from(value)
@@ -35,43 +86,84 @@ pub(super) fn to_json<'s>(
     {
         return Err(ValueError::TooLarge { bytes: string.length() });
     }
-    if let Some(reason) = promise(value) {
-        return Err(ValueError::NotSerializable { path: "$".into(), reason });
-    }
-    v8::tc_scope!(let scope, scope);
-    let Some(text) = v8::json::stringify(scope, value) else {
-        let thrown = scope.exception();
-        scope.reset();
-        return Err(match (find_unserializable(scope, value), thrown) {
-            (Some((path, reason)), _) => ValueError::NotSerializable { path, reason },
-            (None, Some(thrown)) => ValueError::Thrown(thrown),
-            (None, None) => ValueError::NotSerializable { path: "$".into(), reason: "it cannot be written as JSON" },
-        });
+    let text = if HAS_HOOKS.get() {
+        let (written, losses) = looked::stringify(scope, value);
+        LOSSES.set(losses);
+        match written {
+            Written::Json(Some(text)) => text,
+            Written::Json(None) => return Ok(absent.into()),
+            Written::Refused { path, reason } => return refuse(path, reason),
+            Written::Thrown(thrown) => return Err(ValueError::Thrown(thrown)),
+        }
+    } else {
+        match plain(scope, value) {
+            Ok(text) => text,
+            // Once more, to find out which part it was.
+            Err(thrown) => {
+                return match (looked::stringify(scope, value).0, thrown) {
+                    (Written::Refused { path, reason }, _) => refuse(path, reason),
+                    (_, Some(thrown)) => Err(ValueError::Thrown(thrown)),
+                    (_, None) => refuse("$".into(), "it cannot be written as JSON"),
+                };
+            }
+        }
     };
-    if text.length() > limit.min(MAX_FRAME_BYTES) {
-        return Err(ValueError::TooLarge { bytes: text.length() });
+    let most = limit.min(MAX_FRAME_BYTES);
+    // The escape of a lone surrogate has six units, and what stands for it three bytes.
+    if text.length() / 2 > most {
+        return Err(ValueError::TooLarge { bytes: text.length() / 2 });
     }
     let json = utf8(scope, text);
     // V8 returns this text if a `toJSON` returned `undefined`.
     if json == b"undefined" {
         return Ok(absent.into());
     }
-    let (json, depth) = replace_lone_surrogates(json);
-    if depth > MAX_DEPTH {
-        let path = find_unserializable(scope, value).map_or_else(|| "$".into(), |(path, _)| path);
-        return Err(ValueError::NotSerializable { path, reason: TOO_DEEP });
-    }
-    if json.len() > limit {
+    let Checked { json, depth, has_empty_object } = checked(json);
+    if json.len() > most {
         return Err(ValueError::TooLarge { bytes: json.len() });
     }
-    // The JSON of a promise is an empty object: mostly an `await` was forgotten, and the value would be lost.
-    if memchr::memmem::find(&json, b"{}").is_some()
-        && let Some((path, reason)) = find(scope, value, MAX_PROMISE_VISITS, promise)
-        && reason == PROMISE
-    {
-        return Err(ValueError::NotSerializable { path, reason });
+    // An empty object may have been a promise, whose `await` was forgotten, or something else that JSON cannot hold.
+    if !HAS_HOOKS.get() && (depth > MAX_DEPTH || has_empty_object) {
+        let (written, losses) = looked::stringify(scope, value);
+        LOSSES.set(losses);
+        if let Written::Refused { path, reason } = written {
+            return refuse(path, reason);
+        }
+    }
+    if depth > MAX_DEPTH {
+        return refuse("$".into(), TOO_DEEP);
     }
     Ok(json)
+}
+
+/// Writes a value as V8 does.
+///
+/// # Errors
+/// The exception; `None`: V8 gives none.
+fn plain<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    value: v8::Local<'s, v8::Value>,
+) -> Result<v8::Local<'s, v8::String>, Option<v8::Local<'s, v8::Value>>> {
+    v8::tc_scope!(let scope, scope);
+    let written = v8::json::stringify(scope, value);
+    let thrown = scope.exception();
+    scope.reset();
+    written.ok_or(thrown)
+}
+
+/// Sets the form of integers that no number holds, before any code runs.
+pub(super) fn begin(large_integers: LargeIntegers) {
+    large::begin(large_integers);
+}
+
+/// Reads the result of a tool as [`from_json`] does, with its large integers in the form of the execution. Warns about
+/// those that change.
+pub(super) fn from_tool<'s>(
+    scope: &mut v8::PinScope<'s, '_>,
+    tool: &str,
+    json: &[u8],
+) -> Option<v8::Local<'s, v8::Value>> {
+    large::read(scope, tool, json)
 }
 
 /// Reads UTF-8 JSON. An empty text is `null`. `None`: the text is no JSON.
@@ -97,7 +189,10 @@ pub(super) fn utf8<'s>(scope: &mut v8::PinScope<'s, '_>, string: v8::Local<'s, v
     }
 }
 
-const TOO_DEEP: &str = "it nests more than 100 levels";
+/// Reason why a value is refused whose nesting is deeper than [`MAX_DEPTH`].
+pub(super) const TOO_DEEP: &str = "it nests more than 100 levels";
+/// Reason why a value is refused that is a part of itself.
+pub(super) const CYCLE: &str = "it contains itself";
 
 fn unserializable(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     if value.is_function() {
@@ -105,88 +200,35 @@ fn unserializable(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     } else if value.is_symbol() {
         Some("a symbol has no JSON form")
     } else {
-        big_int(value)
+        promise(value).or_else(|| big_int(value))
     }
 }
 
-fn big_int(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
+/// Returns why a BigInt is refused; `None`: the value is none.
+pub(super) fn big_int(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
     let found = value.is_big_int() || value.is_big_int_object();
     found.then_some("a BigInt has no JSON form; use Number() or String()")
 }
 
-const PROMISE: &str = "there is a Promise that nobody awaited; write await before the call";
-
-fn promise(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
-    value.is_promise().then_some(PROMISE)
+/// Returns why a Promise is refused; `None`: the value is none.
+pub(super) fn promise(value: v8::Local<'_, v8::Value>) -> Option<&'static str> {
+    value.is_promise().then_some("there is a Promise that nobody awaited; write await before the call")
 }
 
-/// Maximum number of values that are searched for one that JSON cannot hold, after writing has failed.
-const MAX_VISITS: usize = 100_000;
-/// Maximum number of values that are searched for a promise, after writing has worked.
-const MAX_PROMISE_VISITS: usize = 10_000;
-
-fn find_unserializable<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    root: v8::Local<'s, v8::Value>,
-) -> Option<(String, &'static str)> {
-    find(scope, root, MAX_VISITS, big_int)
+/// JSON that was looked through.
+struct Checked {
+    /// The JSON, with U+FFFD in the place of lone surrogates.
+    json: Vec<u8>,
+    /// Nesting.
+    depth: usize,
+    /// `true`: an object in it has no member.
+    has_empty_object: bool,
 }
 
-/// Searches depth first, through at most `most` values, for one that is refused, for cycles and for too deep nesting.
-/// Returns its path and the reason; `None`: none was found.
-fn find<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    root: v8::Local<'s, v8::Value>,
-    most: usize,
-    refused: impl Fn(v8::Local<'s, v8::Value>) -> Option<&'static str>,
-) -> Option<(String, &'static str)> {
-    let mut path = String::from("$");
-    // One entry for each open level: the object, its keys, the next key, the length of the path before it.
-    let mut levels: Vec<(v8::Local<v8::Object>, v8::Local<v8::Array>, u32, usize)> = Vec::new();
-    let mut value = root;
-    for _ in 0..most {
-        if let Some(reason) = refused(value) {
-            return Some((path, reason));
-        }
-        if let Ok(object) = v8::Local::<v8::Object>::try_from(value)
-            && !value.is_function()
-        {
-            if levels.iter().any(|(open, ..)| open.strict_equals(value)) {
-                return Some((path, "it contains itself"));
-            }
-            if levels.len() >= MAX_DEPTH {
-                return Some((path, TOO_DEEP));
-            }
-            let keys = object.get_own_property_names(scope, v8::GetPropertyNamesArgs::default())?;
-            levels.push((object, keys, 0, path.len()));
-        }
-        // On to the next value: that of the next key of the innermost level that has one.
-        loop {
-            let (object, keys, next, path_length) = levels.last_mut()?;
-            path.truncate(*path_length);
-            if *next == keys.length() {
-                levels.pop();
-                continue;
-            }
-            let key = keys.get_index(scope, *next)?;
-            *next += 1;
-            let text = key.to_rust_string_lossy(scope);
-            let text: String = text.chars().take(64).collect();
-            if key.is_number() || object.is_array() {
-                path.push_str(&format!("[{text}]"));
-            } else {
-                path.push_str(&format!(".{text}"));
-            }
-            value = object.get(scope, key)?;
-            break;
-        }
-    }
-    None
-}
-
-/// Replaces the escapes of lone surrogates, which readers of JSON refuse, by U+FFFD. Also counts the nesting.
-fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
-    let (mut depth, mut deepest) = (0_usize, 0_usize);
+/// Replaces the escapes of lone surrogates, which readers of JSON refuse, by U+FFFD. Also looks at the nesting and for
+/// empty objects.
+fn checked(json: Vec<u8>) -> Checked {
+    let (mut depth, mut deepest, mut has_empty_object) = (0_usize, 0_usize, false);
     let mut surrogates = Vec::new();
     let mut at = 0;
     while let Some(byte) = json.get(at) {
@@ -194,6 +236,7 @@ fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
             b'{' | b'[' => {
                 depth += 1;
                 deepest = deepest.max(depth);
+                has_empty_object |= json[at..].starts_with(b"{}");
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
             b'"' => at = end_of_string(&json, at + 1, &mut surrogates),
@@ -202,7 +245,7 @@ fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
         at += 1;
     }
     if surrogates.is_empty() {
-        return (json, deepest);
+        return Checked { json, depth: deepest, has_empty_object };
     }
     let mut replaced = Vec::with_capacity(json.len());
     let mut copied = 0;
@@ -212,7 +255,7 @@ fn replace_lone_surrogates(json: Vec<u8>) -> (Vec<u8>, usize) {
         copied = at + SURROGATE_ESCAPE_BYTES;
     }
     replaced.extend_from_slice(&json[copied..]);
-    (replaced, deepest)
+    Checked { json: replaced, depth: deepest, has_empty_object }
 }
 
 /// Length of `\ud800`.
@@ -238,12 +281,13 @@ fn end_of_string(json: &[u8], mut at: usize, surrogates: &mut Vec<usize>) -> usi
 
 #[cfg(test)]
 mod tests {
-    use super::replace_lone_surrogates;
+    use super::{Checked, checked};
 
     #[test]
     fn lone_surrogates_are_replaced_and_escaped_backslashes_are_left() {
-        let (json, depth) = replace_lone_surrogates(br#"{"a\ud800":["\\ud800","\udfff\n"]}"#.to_vec());
-        assert_eq!(String::from_utf8_lossy(&json), "{\"a\u{FFFD}\":[\"\\\\ud800\",\"\u{FFFD}\\n\"]}");
-        assert_eq!(depth, 2);
+        let Checked { json, depth, has_empty_object } = checked(br#"{"a\ud800":["\\ud800","\udfff\n{}"]}"#.to_vec());
+        assert_eq!(String::from_utf8_lossy(&json), "{\"a\u{FFFD}\":[\"\\\\ud800\",\"\u{FFFD}\\n{}\"]}");
+        assert_eq!((depth, has_empty_object), (2, false));
+        assert!(checked(br#"[{"a":{}}]"#.to_vec()).has_empty_object);
     }
 }

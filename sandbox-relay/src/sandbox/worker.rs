@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use relay_proto::ErrorCode;
+use relay_proto::wire::LargeIntegers;
 
 use super::bridge::BridgeLimits;
 use super::channel::message::instruction::Kind as Instruction;
@@ -13,7 +14,7 @@ use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::output::OutputLeft;
 use super::program::{self, refuse_import};
-use super::{bridge, clock, globals, hints, leftovers, link, output, random, sys, value};
+use super::{bridge, clock, globals, hints, leftovers, link, notes, output, random, sys, value};
 
 /// Code that a worker runs before it reports that it is ready.
 const TOUCH: &str = "const touch = {a: [1]};\nreturn touch;";
@@ -28,6 +29,8 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     output::prepare_thread();
     leftovers::prepare_thread();
     clock::prepare_thread();
+    value::prepare_thread();
+    notes::prepare_thread();
     globals::prepare_thread();
     ending::prepare_process()
 }
@@ -66,6 +69,8 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
     });
     output::begin(OutputLeft { bytes: size(start.output_bytes), count: start.output_count });
     clock::begin(start.now_ms);
+    let form = i32::try_from(start.large_integers).ok().and_then(|form| LargeIntegers::try_from(form).ok());
+    value::begin(form.unwrap_or_default());
     if random::begin(start.seed).is_err() {
         sys::exit_now(sys::EXIT_BROKEN);
     }

@@ -61,6 +61,8 @@ pub(super) fn request(
     if execute.now_ms.is_some_and(|now| now.unsigned_abs() > MAX_TIME_MS) {
         return Err("now_ms is no time that JavaScript has".into());
     }
+    let large_integers = wire::LargeIntegers::try_from(execute.large_integers)
+        .map_err(|_| format!("large_integers has no form {}", execute.large_integers))?;
     let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
     let (limits, clamped) = grant.limits.lowered(&asked);
     let request = ExecutionRequest {
@@ -70,6 +72,7 @@ pub(super) fn request(
         local_tools: local_tools(execute.local_tools)?,
         seed: execute.seed,
         now_ms: execute.now_ms,
+        large_integers,
         ..ExecutionRequest::new(execute.code, limits)
     };
     Ok((sized(request)?, clamped.iter().map(clamp_warning).collect()))

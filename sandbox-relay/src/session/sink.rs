@@ -44,11 +44,12 @@ pub(super) async fn run_execution(
             // From here on the worker holds the source.
             drop(held);
             sink.complete(&mut request).await;
+            control.place = Some(lease.place());
             (execution::run(&mut lease.worker, request, control, &mut sink).await, Some(lease))
         }
         Err(error) => (Outcome::not_run(error), None),
     };
-    outcome.usage.queue_us = queue_us;
+    outcome.usage.queue_us = outcome.usage.queue_us.saturating_add(queue_us);
     outcome.warnings.splice(0..0, clamped);
     // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not
     // read keeps no worker alive. It keeps the place: outcomes that nobody reads are bounded by the places of their
@@ -180,7 +181,7 @@ impl EventSink for SessionSink {
 
     fn send(&mut self, room: Room, event: Event) {
         match event {
-            Event::Call { call: worker_call, tool, arguments, remaining } => {
+            Event::Call { call: worker_call, tool, arguments, remaining, line } => {
                 let id = self.session.lock().open_call(self.id.clone(), worker_call);
                 room.send(Payload::ToolCall(wire::ToolCall {
                     id: id.to_string(),
@@ -189,6 +190,7 @@ impl EventSink for SessionSink {
                     execution_id: self.execution_id(),
                     remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
                     traceparent: self.traceparent.map(|trace| trace.to_string()).unwrap_or_default(),
+                    line: if self.basic { 0 } else { line },
                 }));
             }
             Event::CallGivenUp { call, reason } => {

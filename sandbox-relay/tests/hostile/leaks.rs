@@ -203,7 +203,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
             const error = await mcp.call('test.fail').catch((e) => e);
             return [Reflect.ownKeys(error).map(String).sort(), Object.keys(error).sort(), JSON.stringify(error), Object.isFrozen(error)]",
         expected: Expected::Value(
-            r#"[["code","message","stack","tool"],["code","tool"],"{\"code\":\"TOOL_FAILED\",\"tool\":\"test.fail\"}",false]"#,
+            r#"[["code","message","stack","tool"],["code","message","tool"],"{\"message\":\"it did not work\",\"code\":\"TOOL_FAILED\",\"tool\":\"test.fail\"}",false]"#,
         ),
     },
     Attack {

@@ -1,6 +1,8 @@
 //! Bindings: what code has beside `mcp` if its host asks for it.
 
 mod console;
+mod endings;
+mod hint_cases;
 mod hints;
 mod local;
 mod repeatable;

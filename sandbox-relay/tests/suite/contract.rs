@@ -157,6 +157,30 @@ async fn errors_say_what_happened_and_where(fixture: Fixture) {
         assert_eq!(error.message, message, "{code}");
         assert_eq!(error.line.zip(error.column), position, "{code}");
     }
+    // A place inside of JSON that the code parses is none of the code's.
+    for (code, line, column) in [
+        ("const text = '[1,,]';\nconst a =\n  JSON.parse(text);", 3, 8),
+        (
+            "await null;\nreturn ['{}', '[\\n\\n,'].map((text) => {\n  return JSON.parse(text, (key, value) => value) })",
+            3,
+            15,
+        ),
+        ("const read = () => JSON.parse('');\nreturn read()", 1, 25),
+        ("setTimeout(() => {\n JSON.parse('{') }); await new Promise(() => {})", 2, 7),
+        ("return {\n  toJSON() { return JSON.parse('nul') } }", 2, 26),
+    ] {
+        let request = ExecuteRequest::new(code).bindings(["timers"]);
+        let error = fixture.request_error(request).await;
+        assert!(error.message.starts_with("SyntaxError: "), "{code}: {error}");
+        assert_eq!((error.line, error.column), (Some(line), Some(column)), "{code}: {error}");
+    }
+    // Parser and runtime end a line at the same characters.
+    for (code, place) in
+        [("const a = 'x\u{2028}y';\n  missing()", (3, 3)), ("const a = 'x\u{2028}y';\nconst = 1", (3, 7))]
+    {
+        let error = fixture.error(code).await;
+        assert_eq!(error.line.zip(error.column), Some(place), "{code:?}: {error}");
+    }
     let error = fixture.error("throw new Error('x'.repeat(5_000_000))").await;
     assert!(error.message.len() < 10_000);
     let error = fixture.error("await new Promise(() => {})").await;

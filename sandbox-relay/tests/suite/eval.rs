@@ -63,3 +63,11 @@ async fn too_much_output_is_cut_between_characters() {
     let text = failed.output["output"].as_str().unwrap();
     assert!(text.len() <= 1024 && text.len() > 1000 && "añ".repeat(400).starts_with(text), "{}", text.len());
 }
+
+#[tokio::test]
+async fn too_much_output_in_any_script_is_no_success() {
+    let input = json!({"source": "emit('漢'.repeat(40_000))"});
+    let failed = eval(&input.to_string()).await;
+    assert_eq!((failed.status, &failed.error["code"]), (1, &json!("OUTPUT_LIMIT")));
+    assert_eq!(failed.output["output"], "漢".repeat(65_536 / 3));
+}

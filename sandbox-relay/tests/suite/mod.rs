@@ -1,9 +1,11 @@
 //! Tests what the relay promises, by subcommand and by promise of the contract.
 
+mod approvals;
 mod bindings;
 mod completions;
 mod contract;
 mod eval;
+mod failures;
 mod generated;
 mod globals;
 mod pipeline;
@@ -12,4 +14,5 @@ mod programs;
 mod settings;
 mod short_paths;
 mod typescript;
+mod values;
 mod wire;

@@ -26,7 +26,7 @@ async fn output(mut command: Command) -> Output {
     within(command.output()).await.unwrap()
 }
 
-async fn http(relay: &LocalRelay, path: &str) -> (u16, serde_json::Value) {
+pub(crate) async fn http(relay: &LocalRelay, path: &str) -> (u16, serde_json::Value) {
     let mut stream = tokio::net::TcpStream::connect(relay.address()).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

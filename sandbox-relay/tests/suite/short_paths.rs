@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use host_client::event::Route;
 use host_client::{
-    CallContext, Effect, Error, ErrorCode, Event, ExecuteRequest, ExecutionError, LimitName, Outcome, ToolSpec, Tools,
+    CallContext, Check, Effect, Error, ErrorCode, Event, ExecuteRequest, ExecutionError, LargeIntegers, LimitName,
+    Outcome, ToolSpec, Tools,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::{Fixture, connect, connect_as, start_relay, within};
 
 /// Results that JSON can hold and that JavaScript reads in its own way.
-const ODD: [&str; 14] = [
+const ODD: [&str; 18] = [
     r#"{"b":1,"a":1.0,"10":1,"2":2,"dup":1,"x":3,"dup":2,"-1":0,"01":0}"#,
     r#"[1e2,1E400,-0,-0.0,12345678901234567890,0.1e-6,1e21,123456789012345680000,5e-324]"#,
     r#"{"__proto__":{"a":1},"constructor":1,"then":2,"toJSON":3}"#,
@@ -29,6 +30,10 @@ const ODD: [&str; 14] = [
     "\u{feff}1",
     "tru",
     "1 2",
+    r#"{"id":9007199254740993,"list":[1,{"n":-12345678901234567890}],"text":"9007199254740993","fine":9007199254740992}"#,
+    r#"[9007199254740993,9007199254740993,9007199254740993,9007199254740993,9007199254740995]"#,
+    "{9007199254740993:1}",
+    r#"{"dup":9007199254740993,"dup":9007199254740995,"":{"\u0061\"":9007199254740993,"__proto__":9007199254740993}}"#,
 ];
 
 fn tools() -> Tools {
@@ -74,7 +79,7 @@ async fn fixture() -> Fixture {
 }
 
 fn request(code: &str) -> ExecuteRequest {
-    ExecuteRequest::new(code).bindings(["console", "timers", "servers", "introspection"])
+    ExecuteRequest::new(code).check(Check::Off).bindings(["console", "timers", "servers", "introspection"])
 }
 
 #[derive(Debug, PartialEq)]
@@ -252,6 +257,36 @@ async fn the_answer_never_depends_on_the_path() {
     for index in 0..ODD.len() {
         both(&fixture, request(&format!("return await odd.result({{i: {index}}})"))).await;
     }
+    // An integer that JavaScript cannot hold is said.
+    let (path, seen) = both(&fixture, request("return await odd.result({i: 14})")).await;
+    let warned: Vec<_> = seen.warnings.iter().map(|(code, message)| (code.as_str(), message.as_str())).collect();
+    let [("VALUE_CHANGED", first), ("VALUE_CHANGED", second)] = warned[..] else { panic!("{warned:?}") };
+    assert_eq!(path, Route::Host);
+    assert!(first.contains("the integer 9007199254740993 at $.id became 9007199254740992: "), "{first}");
+    assert!(second.contains("-12345678901234567890 at $.list[1].n became -12345678901234567000: "), "{second}");
+    for form in [LargeIntegers::Text, LargeIntegers::BigInt] {
+        for index in 0..ODD.len() {
+            both(&fixture, request(&format!("return await odd.result({{i: {index}}})")).large_integers(form)).await;
+        }
+    }
+    let texts = request("return await odd.result({i: 14})").large_integers(LargeIntegers::Text);
+    let (path, seen) = both(&fixture, texts).await;
+    let expected = json!({"id": "9007199254740993", "list": [1, {"n": "-12345678901234567890"}],
+        "text": "9007199254740993", "fine": 9_007_199_254_740_992_u64});
+    assert_eq!((path, json_of(&seen), seen.warnings), (Route::Host, expected, vec![]));
+    let code = "const r = await odd.result({i: 14}); const all = await odd.result({i: 15});
+        return [typeof r.id, String(r.id + 1n), String(r.list[1].n), typeof r.text, typeof r.fine, all.map(String)]";
+    let (path, seen) = both(&fixture, request(code).large_integers(LargeIntegers::BigInt)).await;
+    let same = "9007199254740993";
+    let expected = json!([
+        "bigint",
+        "9007199254740994",
+        "-12345678901234567890",
+        "string",
+        "number",
+        [same, same, same, same, "9007199254740995"]
+    ]);
+    assert_eq!((path, json_of(&seen), seen.warnings), (Route::Relay, expected, vec![]));
     for levels in [1, 99, 100, 101, 102, 1_000] {
         both(&fixture, request(&format!("return await odd.deep({{levels: {levels}}})"))).await;
     }

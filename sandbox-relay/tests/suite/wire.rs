@@ -39,7 +39,7 @@ impl Raw {
         self.send_message(payload.into()).await;
     }
 
-    async fn send_message(&mut self, message: wire::Message) {
+    pub(crate) async fn send_message(&mut self, message: wire::Message) {
         self.0.send(Message::Binary(frame::encode(&message))).await.unwrap();
     }
 
@@ -58,7 +58,7 @@ impl Raw {
         }
     }
 
-    async fn payload(&mut self) -> Payload {
+    pub(crate) async fn payload(&mut self) -> Payload {
         self.message().await.payload.unwrap()
     }
 
@@ -76,7 +76,7 @@ impl Raw {
         }
     }
 
-    async fn call(&mut self) -> wire::ToolCall {
+    pub(crate) async fn call(&mut self) -> wire::ToolCall {
         match self.payload().await {
             Payload::ToolCall(call) => call,
             other => panic!("{other:?}"),
@@ -97,7 +97,7 @@ impl Raw {
     }
 
     /// Says hello with these tools.
-    async fn hello(&mut self, tools: &[&str]) -> wire::Welcome {
+    pub(crate) async fn hello(&mut self, tools: &[&str]) -> wire::Welcome {
         let tools = tools.iter().map(|name| wire::Tool { name: (*name).into(), ..wire::Tool::default() }).collect();
         let hello = wire::Hello { protocol_version: 1, tools, ..wire::Hello::default() };
         self.send_message(wire::Message { sequence: 1, ..Payload::Hello(hello).into() }).await;
@@ -108,7 +108,7 @@ impl Raw {
     }
 }
 
-fn success(id: &str, result: &str) -> Payload {
+pub(crate) fn success(id: &str, result: &str) -> Payload {
     let result = result.as_bytes().to_vec().into();
     Payload::ToolResult(wire::ToolResult { id: id.into(), success: true, result, ..wire::ToolResult::default() })
 }
@@ -171,8 +171,16 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!((welcome.protocol_version, welcome.executions), (1, 8));
     assert_eq!(welcome.limits["wall_ms"], 120_000);
     assert_eq!(welcome.bindings, ["console", "timers", "io", "servers", "introspection", "store"]);
-    let features =
-        ["call_state", "granted_tools", "local_tools", "renew", "repeatable", "tools_changed", "traceparent"];
+    let features = [
+        "call_state",
+        "granted_tools",
+        "large_integers",
+        "local_tools",
+        "renew",
+        "repeatable",
+        "tools_changed",
+        "traceparent",
+    ];
     assert_eq!(welcome.features, features, "what the relay does not do yet is not offered");
     let execute = wire::Execute {
         code: "console.log('x'); return await mcp.call('a.c.d')".into(),
@@ -224,7 +232,7 @@ async fn second(raw: &mut Raw, code: &str, limits: &[(&str, u64)]) {
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn call_state(call: &wire::ToolCall, status: wire::CallStatus) -> Payload {
+pub(crate) fn call_state(call: &wire::ToolCall, status: wire::CallStatus) -> Payload {
     let (execution_id, call_id) = (call.execution_id.clone(), call.id.clone());
     Payload::CallState(wire::CallState { execution_id, call_id, status: status.into() })
 }
@@ -284,6 +292,30 @@ async fn an_approval_has_its_own_limit_that_no_change_of_mind_renews() {
     sequence += 1;
     raw.send_message(wire::Message { sequence, ..call_state(&never, wire::CallStatus::Started).into() }).await;
     assert_eq!(raw.error().await.code, "PROTOCOL_ERROR");
+}
+
+#[tokio::test]
+async fn a_call_says_the_line_that_makes_it_as_the_author_counts() {
+    let relay = start_relay(&[]).await;
+    for (code, line) in [
+        ("const a = 1\n\nreturn await mcp.call('a.b', {a})", 3),
+        ("// one\nasync () => {\n  await [1].map((n) =>\n    mcp.call('a.b', n))[0]\n}", 4),
+        ("Do this:\n```ts\nconst a: number = 1;\nawait mcp.call('a.b', {a})\n```", 4),
+        ("interface A {\n  n: number\n}\nconst a: A = {n: 1}\nreturn a.n && mcp.call('a.b')", 5),
+        ("const {call} = mcp;\nreturn await Promise.resolve('a.b').then(call)", 0),
+    ] {
+        let mut raw = Raw::open(&relay).await;
+        raw.hello(&["a.b"]).await;
+        second(&mut raw, code, &[]).await;
+        match raw.payload().await {
+            Payload::ToolCall(call) => assert_eq!(call.line, line, "{code}"),
+            ended => assert!(line == 0, "{code}: {ended:?}"),
+        }
+    }
+    // A basic peer knows no line.
+    let mut raw = Raw::open(&relay).await;
+    raw.execute("return await mcp.call('host.a')").await;
+    assert_eq!(raw.call().await.line, 0);
 }
 
 #[tokio::test]

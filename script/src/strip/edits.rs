@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
+use crate::lines::is_break;
+
 /// One change of the bytes `start..end`.
 #[derive(Debug)]
 struct Edit {
@@ -123,7 +125,7 @@ pub(crate) fn push_blank(to: &mut String, text: &str) {
         return;
     }
     for c in text.chars() {
-        if is_line_break(c) { to.push(c) } else { push_spaces(to, c.len_utf16()) }
+        if is_break(c) { to.push(c) } else { push_spaces(to, c.len_utf16()) }
     }
 }
 
@@ -136,10 +138,6 @@ fn push_spaces(to: &mut String, mut count: usize) {
     }
 }
 
-pub(super) fn is_line_break(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}')
-}
-
 /// Returns the start of the first token at or after `from`, past white space and comments.
 pub(super) fn next_token(text: &str, from: usize) -> usize {
     let mut at = from;
@@ -148,7 +146,7 @@ pub(super) fn next_token(text: &str, from: usize) -> usize {
         let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{FEFF}');
         at += rest.len() - trimmed.len();
         let comment = if trimmed.starts_with("//") {
-            trimmed.find(is_line_break)
+            trimmed.find(is_break)
         } else if trimmed.starts_with("/*") {
             memmem::find(trimmed.as_bytes(), b"*/").map(|end| end + 2)
         } else {

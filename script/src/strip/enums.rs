@@ -12,11 +12,12 @@ use oxc_syntax::constant_value::ConstantValue;
 use oxc_syntax::scope::ScopeId;
 use oxc_syntax::symbol::SymbolId;
 
-use super::edits::{Edits, is_line_break, push_blank};
+use super::edits::{Edits, push_blank};
 use super::refuse::{self, Refusal};
 use super::vanish::vanishes;
 use crate::error::SyntaxError;
 use crate::json;
+use crate::lines::is_break;
 use crate::parse::index;
 
 /// Maximum length in bytes of all declarations: members may repeat one long text many times.
@@ -132,7 +133,7 @@ impl Enums<'_, '_> {
         let width = |text: &str| text.encode_utf16().count();
         let (start, end) = (index(it.span.start), index(it.span.end));
         let whole = &self.text[start..end];
-        let (first, rest) = whole.split_at(whole.find(is_line_break).unwrap_or(whole.len()));
+        let (first, rest) = whole.split_at(whole.find(is_break).unwrap_or(whole.len()));
         let before_name = first.get(..index(it.id.span.start) - start).map_or(0, width);
         let declared = format!("{}={object};", it.id.name);
         let room = width(first).saturating_sub(width(LET) + width(&declared));

@@ -16,9 +16,10 @@ use oxc_ast_visit::Visit;
 use oxc_span::{GetSpan, Span};
 
 pub(crate) use self::edits::push_blank;
-use self::edits::{Edits, is_line_break, next_token, word_at};
+use self::edits::{Edits, next_token, word_at};
 pub(crate) use self::enums::Objects;
 use crate::error::SyntaxError;
+use crate::lines::{self, is_break};
 use crate::parse::{self, ParseError, index};
 
 /// Text before a text that makes one expression of it.
@@ -52,12 +53,37 @@ pub(crate) fn strip(allocator: &Allocator, text: &str) -> Result<Stripped, Error
         Err(error) => error,
     };
     // An object literal or a function without a name is no statement, but an expression.
-    let led = allocator.alloc_str(&format!("{EXPRESSION_LEAD}{text}"));
+    let at = end_of_directive(text);
+    let led = led(allocator, text, at);
     if let Ok(program) = parse::typescript(allocator, led) {
-        let Stripped { text, enums } = strip_program(&program, led).map_err(|error| unled(error, text))?;
-        return Ok(Stripped { text: text.get(EXPRESSION_LEAD.len()..).unwrap_or("").to_owned(), enums });
+        let Stripped { mut text, enums } = strip_program(&program, led).map_err(|error| unled(error, text, at))?;
+        // Nothing before the lead changed.
+        text.replace_range(at..at + EXPRESSION_LEAD.len(), "");
+        return Ok(Stripped { text, enums });
     }
     Err(Error::Parse(error))
+}
+
+/// Inserts the lead into a text.
+pub(crate) fn led<'a>(allocator: &'a Allocator, text: &str, at: usize) -> &'a str {
+    let (before, behind) = text.split_at(at);
+    allocator.alloc_str(&format!("{before}{EXPRESSION_LEAD}{behind}"))
+}
+
+/// Returns the end of the directive `"use strict"` that the text begins with; 0: it begins with none.
+pub(crate) fn end_of_directive(text: &str) -> usize {
+    let start = next_token(text, 0);
+    if !["\"use strict\"", "'use strict'"].iter().any(|directive| text[start..].starts_with(directive)) {
+        return 0;
+    }
+    let end = start + "'use strict'".len();
+    let next = next_token(text, end);
+    match text[next..].starts_with(';') {
+        true => next + 1,
+        // The line's end ends it; what follows may continue it all the same, and is no directive then.
+        false if text[end..next].contains(is_break) => next,
+        false => 0,
+    }
 }
 
 /// Makes the error for a text that is no TypeScript because it holds JSX; `None`: it holds none.
@@ -90,9 +116,9 @@ fn strip_program(program: &Program<'_>, text: &str) -> Result<Stripped, Error> {
 }
 
 /// Moves an error of a text with the lead to the text without it.
-fn unled(error: Error, text: &str) -> Error {
+fn unled(error: Error, text: &str, at: usize) -> Error {
     match error {
-        Error::Refused(error) if error.line == 1 => {
+        Error::Refused(error) if error.line == lines::place(text, at).0 => {
             let lead = u32::try_from(EXPRESSION_LEAD.len()).unwrap_or(0);
             Error::Refused(SyntaxError { column: error.column.saturating_sub(lead), ..error })
         }
@@ -136,7 +162,7 @@ impl<'s> Types<'s> {
     }
 
     fn spans_lines(&self, start: u32, end: u32) -> bool {
-        self.source(start, end).contains(is_line_break)
+        self.source(start, end).contains(is_break)
     }
 
     fn token_after(&self, offset: u32) -> usize {

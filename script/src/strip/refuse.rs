@@ -17,6 +17,10 @@ impl Refusal {
 
 pub(super) const JSX: Refusal =
     Refusal { message: "JSX is not available", hint: "there is no page to render; return data as JSON, or a string" };
+pub(super) const IMPORT: Refusal = Refusal {
+    message: "imports are not available",
+    hint: "nothing can be imported here; call tools with `await mcp.call(\"server.tool\", args)`",
+};
 pub(super) const DECORATOR: Refusal = Refusal {
     message: "decorators are not available",
     hint: "call a function with the class or the method instead: `const Wrapped = decorate(Original)`",

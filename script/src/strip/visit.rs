@@ -224,6 +224,19 @@ impl<'a> Visit<'a> for Types<'_> {
         self.refuse(refuse::EXPORT_EQUALS, it.span);
     }
 
+    // Imports and exports of types alone vanish before.
+    fn visit_import_declaration(&mut self, import: &ImportDeclaration<'a>) {
+        self.refuse(refuse::IMPORT, import.span);
+    }
+
+    fn visit_export_all_declaration(&mut self, export: &ExportAllDeclaration<'a>) {
+        self.refuse(refuse::IMPORT, export.span);
+    }
+
+    fn visit_export_from_declaration(&mut self, export: &ExportFromDeclaration<'a>) {
+        self.refuse(refuse::IMPORT, export.span);
+    }
+
     fn visit_export_named_declaration(&mut self, export: &ExportNamedDeclaration<'a>) {
         for specifier in export.specifiers.iter().filter(|specifier| is_type_only(specifier.export_kind)) {
             let after = self.token_after(specifier.span.end);

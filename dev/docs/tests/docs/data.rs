@@ -99,7 +99,8 @@ fn mcp_servers(place: &str, text: &str) {
     let config = McpConfig::from_json(&set, place).unwrap_or_else(|error| panic!("{error}"));
     assert!(config.names().count() > 0, "{place}");
     if text.contains("${") {
-        assert!(McpConfig::from_json(text, place).is_err(), "{place}: its variables are set, or mean nothing");
+        let unset = McpConfig::from_json(text, place).unwrap_or_else(|error| panic!("{error}"));
+        assert!(unset.problems().count() > 0, "{place}: its variables are set, or mean nothing");
     }
 }
 
@@ -149,7 +150,7 @@ async fn call(place: &str, text: &str, value: &Value) {
 
 #[test]
 fn toml_is_read_by_its_reader() {
-    let mut kinds = [0; 3];
+    let mut kinds = [0; 4];
     for (place, block) in blocks(&["toml"]) {
         let table: toml::Table = toml::from_str(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
         let has_one_of = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
@@ -159,12 +160,42 @@ fn toml_is_read_by_its_reader() {
         } else if has_one_of(&["rule", "default", "budget", "manifest", "phase"]) {
             Policy::parse(&block.text, &place).unwrap_or_else(|error| panic!("{error}"));
             kinds[1] += 1;
+        } else if has_one_of(&["document"]) {
+            openapi(&place, &block.text);
+            kinds[3] += 1;
         } else {
             settings(&place, &block.text);
             kinds[2] += 1;
         }
     }
     assert!(kinds.iter().all(|kind| *kind > 0), "{kinds:?}");
+}
+
+/// Lists the tools of a document that has all that this configuration of `--openapi` names.
+fn openapi(place: &str, config: &str) {
+    const DOCUMENT: &str = r#"
+openapi: 3.0.3
+servers: [{url: "https://{region}.shop.example/v2", variables: {region: {default: us, enum: [us, eu]}}}]
+paths:
+  /orders: {post: {operationId: order, tags: [orders], security: [{api_key: []}]}}
+  /carts: {get: {operationId: listCarts, security: [{oauth: []}]}}
+  /users/{id}: {get: {parameters: [{name: id, in: path, required: true, schema: {}}], security: [{login: []}]}}
+components:
+  securitySchemes:
+    api_key: {type: apiKey, in: header, name: x-key}
+    oauth: {type: oauth2}
+    login: {type: http, scheme: basic}
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("api.yaml", DOCUMENT), ("token.txt", "token\n"), ("shop.toml", config)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut command = Command::new(program("relay-host"));
+    command.args(["tools", "--openapi", "shop=shop.toml"]).envs([("SHOP_KEY", "key"), ("PASSWORD", "word")]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && err.is_empty(), "{place}: {err}");
+    assert_eq!(out.lines().count(), 3, "{place}: {out}");
 }
 
 /// Has cargo resolve a package beside a clone of this repository, with the versions that are locked here.

@@ -39,6 +39,7 @@ fn every_error_code_and_every_warning_has_its_line() {
         warning::TOOL_CALLS_CANCELLED,
         warning::LIMIT_CLAMPED,
         warning::STORE_FULL,
+        warning::VALUE_CHANGED,
         warning::HINT,
     ];
     assert_eq!(found, [codes.as_slice(), &warnings].concat(), "in the order of relay_proto::ErrorCode::ALL");

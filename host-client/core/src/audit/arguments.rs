@@ -14,7 +14,7 @@ use crate::text::shortened;
 const MAX_WHOLE_BYTES: usize = 64 << 10;
 /// The most bytes of JSON that are searched for redactions, 1 MiB: a search in more takes too long. If redactions apply
 /// to larger arguments, the arguments are left out.
-const MAX_REDACTABLE_BYTES: usize = 1 << 20;
+pub(super) const MAX_REDACTABLE_BYTES: usize = 1 << 20;
 
 /// The arguments of a call, as they are given to the audit.
 #[derive(Debug, Clone, Copy)]

@@ -84,6 +84,7 @@ pub(super) struct Entry {
     pub(super) reason: Option<String>,
     pub(super) torn: Option<TornEntry>,
     pub(super) subject: Option<String>,
+    pub(super) caller: Option<String>,
     pub(super) session: Option<String>,
     pub(super) execution: Option<String>,
     pub(super) call: Option<u64>,
@@ -111,9 +112,9 @@ impl Entry {
     /// Returns `true` if no text is longer than those that are written. The texts of many records are held in memory at
     /// once, so that forged long ones must not be accepted.
     fn is_bounded(&self) -> bool {
-        let Self { time, kind, reason, subject, session, execution, .. } = self;
+        let Self { time, kind, reason, subject, caller, session, execution, .. } = self;
         let Self { tool, decision, verdict, outcome, approver, .. } = self;
-        let optional = [reason, subject, session, execution, tool, decision, verdict, outcome, approver];
+        let optional = [reason, subject, caller, session, execution, tool, decision, verdict, outcome, approver];
         optional.into_iter().flatten().chain([time, kind]).all(|text| text.len() <= MAX_TEXT_BYTES + '…'.len_utf8())
     }
 }

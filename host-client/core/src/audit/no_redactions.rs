@@ -25,6 +25,11 @@ impl Redactions {
         }
     }
 
+    /// Returns `true`: there are no redactions.
+    pub(super) fn are_none(&self) -> bool {
+        true
+    }
+
     /// Returns `false`: no redaction applies to any tool.
     pub(super) fn apply_to(&self, _tool: &str) -> bool {
         false

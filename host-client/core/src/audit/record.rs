@@ -1,5 +1,6 @@
 //! The records of the audit log: the form in which the pipeline gives them, and the form in which they are written.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use relay_proto::{CallId, Code, ExecutionId, LimitOverrides, TraceContext};
@@ -7,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::arguments::{Arguments, RecordedArguments};
 use super::chain::Hash;
+use super::code::CodeNote;
 use crate::outcome::Usage;
 use crate::tool::Effect;
 
@@ -20,13 +22,17 @@ pub struct Origin<'a> {
     /// The subject of the token that the session was opened with: the user or service that acts.
     #[serde(serialize_with = "text")]
     pub subject: &'a str,
+    /// The name of the program on whose behalf the code runs, as that program says, such as an MCP client; `None`: the
+    /// application itself. It is left out of the record then.
+    #[serde(serialize_with = "optional_text", skip_serializing_if = "Option::is_none")]
+    pub caller: Option<&'a str>,
     /// The id of the session with the relay.
     #[serde(serialize_with = "text")]
     pub session: &'a str,
     /// The id of the execution.
     #[serde(serialize_with = "execution_id")]
     pub execution: &'a ExecutionId,
-    /// The SHA-256 of the execution's code.
+    /// The SHA-256 of the execution's code, as [`Audit::code_hash`](super::Audit::code_hash) returns it.
     pub code_sha256: Hash,
 }
 
@@ -227,7 +233,9 @@ pub(super) struct StartRecord<'a> {
     pub(super) code_bytes: usize,
     /// The code; `None`: it is too large, or only its hash is to be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) code: Option<&'a str>,
+    pub(super) code: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) code_note: Option<CodeNote>,
 }
 
 /// A [`CallDecision`] as it is written: its arguments are redacted and bounded.

@@ -30,6 +30,11 @@ impl Redactions {
         redactions.iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Returns `true` if there are no redactions.
+    pub(super) fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns `true` if a redaction applies to calls of `tool`. All redactions apply to an invalid name, for it may be
     /// a misspelt one of any tool.
     pub(super) fn apply_to(&self, tool: &str) -> bool {

@@ -9,11 +9,16 @@ use super::AuditError;
 use super::files::{Entry, Line, Lines, parse_entry};
 use crate::text::visible;
 
+/// The bytes of a session's id that are shown.
+const SESSION_BYTES: usize = 8;
+
 /// A selection of records. A record is selected if it matches all fields that are not `None`; the default selects all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The id of the execution.
     pub execution: Option<String>,
+    /// The start of the id of the session. Executions of different sessions may have the same id.
+    pub session: Option<String>,
     /// The subject of the session's token.
     pub subject: Option<String>,
     /// The kind of record, such as `decision`.
@@ -32,6 +37,7 @@ impl Filter {
             name.is_some_and(|name| patterns.allow(&name))
         };
         is(&self.execution, entry.execution.as_deref())
+            && self.session.as_ref().is_none_or(|it| entry.session.as_ref().is_some_and(|id| id.starts_with(it)))
             && is(&self.subject, entry.subject.as_deref())
             && is(&self.kind, Some(&entry.kind))
             && self.tools.as_ref().is_none_or(names_tool)
@@ -78,13 +84,25 @@ impl fmt::Display for Shown {
 impl fmt::Display for ShownRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { time, kind, execution, call, tool, duration_us, .. } = &self.entry;
-        write!(f, "{:<27} {:<10} {}", visible(time), visible(kind), visible(execution.as_deref().unwrap_or("-")))?;
+        write!(f, "{:<27} {:<10} ", visible(time), visible(kind))?;
+        match (&self.entry.session, execution) {
+            (Some(session), Some(execution)) => {
+                let start = &session[..session.floor_char_boundary(SESSION_BYTES)];
+                write!(f, "{}/{}", visible(start), visible(execution))?;
+            }
+            (_, execution) => write!(f, "{}", visible(execution.as_deref().unwrap_or("-")))?,
+        }
         if let Some(call) = call {
             write!(f, "/{call}")?;
         }
         let (decision, verdict) = (&self.entry.decision, &self.entry.verdict);
         let texts = [tool, decision, verdict, &self.entry.approver, &self.entry.outcome, &self.entry.reason];
         texts.into_iter().flatten().try_for_each(|text| write!(f, " {}", visible(text)))?;
+        if kind == "execution" {
+            let who = [&self.entry.subject, &self.entry.caller].into_iter().flatten();
+            let who: Vec<_> = who.map(|name| visible(name)).collect();
+            write!(f, " by {}", who.join(", "))?;
+        }
         match duration_us {
             Some(duration) => write!(f, " {duration} µs"),
             None => Ok(()),

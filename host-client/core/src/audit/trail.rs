@@ -17,6 +17,7 @@ use crate::tool::Effect;
 pub(crate) struct Trail {
     audit: Audit,
     subject: String,
+    caller: Option<String>,
     session: String,
     execution: ExecutionId,
     code_sha256: Hash,
@@ -25,24 +26,27 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Records the start of an execution with `start`.
+    /// Records the start of an execution with `start`. `subject` is that of the token, and `caller` the program on whose
+    /// behalf the code runs.
     ///
     /// # Errors
     /// [`AuditError::Write`]: the start could not be recorded, and the code must not run.
     pub(crate) fn begin(
         audit: Audit,
-        subject: &str,
+        (subject, caller): (&str, Option<&str>),
         session: &str,
         execution: &ExecutionId,
         code: &str,
         start: impl FnOnce(&Audit, Origin<'_>) -> Result<(), AuditError>,
     ) -> Result<Self, AuditError> {
+        let code_sha256 = audit.code_hash(code);
         let trail = Self {
             audit,
             subject: subject.to_owned(),
+            caller: caller.map(str::to_owned),
             session: session.to_owned(),
             execution: execution.clone(),
-            code_sha256: Hash::of(code.as_bytes()),
+            code_sha256,
             began: Instant::now(),
             // If the start cannot be recorded, dropping this must not record an end.
             is_ended: AtomicBool::new(true),
@@ -55,6 +59,7 @@ impl Trail {
     fn origin(&self) -> Origin<'_> {
         Origin {
             subject: &self.subject,
+            caller: self.caller.as_deref(),
             session: &self.session,
             execution: &self.execution,
             code_sha256: self.code_sha256,

@@ -9,6 +9,7 @@ use relay_proto::{Binding, ExecutionId, LimitOverrides, ToolPatterns, TraceConte
 use tokio::sync::{Mutex, broadcast};
 
 use crate::audit::{Audit, AuditError, ExecutionStart, Trail};
+use crate::conversation::Conversation;
 use crate::event::Event;
 use crate::rules::approval::{ApprovalState, Approver};
 use crate::rules::policy::{Phase, Spending};
@@ -31,6 +32,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) spending: Spending,
     pub(crate) approvals: ApprovalState,
+    /// The conversation that the execution belongs to, with the approvals for its whole session.
+    pub(crate) conversation: Arc<Conversation>,
     /// The approver that is asked about calls; `None`: calls that need an approval are denied.
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// The time limit of one approval.
@@ -60,6 +63,7 @@ impl ExecutionContext {
             events,
             spending: Spending::new(&crate::rules::policy::Budget::default()),
             approvals: ApprovalState::default(),
+            conversation: Arc::default(),
             approver: None,
             approval_timeout: Duration::ZERO,
         }
@@ -77,8 +81,8 @@ impl ExecutionContext {
     /// [`AuditError`]: the start could not be recorded; the code must not run.
     pub(crate) fn record_start(&self, subject: &str, session: &str, limits: &LimitOverrides) -> Result<(), AuditError> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        let code = &*self.code;
-        let trail = Trail::begin(audit.clone(), subject, session, &self.id, code, |audit, origin| {
+        let (code, caller) = (&*self.code, self.conversation.caller.get().map(String::as_str));
+        let trail = Trail::begin(audit.clone(), (subject, caller), session, &self.id, code, |audit, origin| {
             let client = concat!("host-client/", env!("CARGO_PKG_VERSION"));
             audit.execution(&ExecutionStart { origin, client, code, limits, trace: Some(self.trace) })
         });

@@ -44,7 +44,7 @@ impl Host {
             ..wire::ToolCall::default()
         };
         let call = Arc::new(CallRecord::new(id, Arc::clone(&context), short_name(tool)));
-        let answer = dispatch::dispatch(self, &self.grants, &CallPermit { call }, message, Caller::Host).await;
+        let answer = dispatch::dispatch(self, &CallPermit { call }, message, Caller::Host).await;
         let error = (!answer.success).then(|| Code::from(answer.code.clone()));
         if let Some(trail) = context.trail.get() {
             trail.end(error.as_ref(), answer.result.len(), Usage::default());
@@ -72,6 +72,7 @@ impl Host {
             events: broadcast::Sender::new(event::EVENTS_KEPT),
             spending: Spending::new(&self.policy.budget),
             approvals: ApprovalState::default(),
+            conversation: Arc::clone(&self.conversation),
             approver: self.approver.clone(),
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
         }

@@ -25,7 +25,7 @@ use crate::event::Event;
 use crate::executor::{self, ToolRequest};
 use crate::host::Host;
 use crate::introspect;
-use crate::rules::approval::{Approver, Grants};
+use crate::rules::approval::Approver;
 use crate::rules::policy::Decision;
 use crate::text::short_name;
 use crate::tool::context::{CallContext, CallLife};
@@ -91,8 +91,6 @@ struct CheckedResult(Bytes);
 /// One call on its way through the steps.
 struct Dispatch<'a> {
     host: &'a Host,
-    /// The approvals that hold for the whole session.
-    of_session: &'a Grants,
     call: &'a CallRecord,
     message: &'a wire::ToolCall,
     arrived: Instant,
@@ -113,7 +111,6 @@ pub(crate) enum Caller<'a> {
 /// Takes a call through all its steps and returns the answer. If the host panics in between, the answer is `INTERNAL`.
 pub(crate) async fn dispatch(
     host: &Host,
-    of_session: &Grants,
     permit: &CallPermit,
     message: wire::ToolCall,
     caller: Caller<'_>,
@@ -121,7 +118,7 @@ pub(crate) async fn dispatch(
     let call = &*permit.call;
     let (id, arguments_bytes) = (call.id, message.arguments.len());
     call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
-    let dispatch = Dispatch { host, of_session, call, message: &message, arrived: Instant::now(), caller };
+    let dispatch = Dispatch { host, call, message: &message, arrived: Instant::now(), caller };
     // A panic in any step still gives an answer.
     let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span().clone())).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_panic| {
@@ -283,6 +280,7 @@ impl Dispatch<'_> {
         let life = CallLife::new(context.events.clone());
         // Dropped however this function ends: work for the call on other threads is told that the call is over.
         let _guard = life.guard();
+        let waiting = Arc::clone(&life);
         let context_of_call = CallContext {
             execution: context.id.clone(),
             call: id,
@@ -295,7 +293,7 @@ impl Dispatch<'_> {
         if !self.call.run(name) {
             return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));
         }
-        let arguments = arguments.into_inner();
+        let (arguments, waits) = (arguments.into_inner(), registered.spec.manifest.concurrency);
         let request = ToolRequest { context: context_of_call, arguments, registered: Arc::clone(&registered) };
         // The tool's own code may panic before its future exists, too.
         let running = async { executor::run(self.host.service.clone(), request).await };
@@ -303,6 +301,15 @@ impl Dispatch<'_> {
             Ok(Ok(Ok(json))) => Ok(RawResult { registered, json }),
             Ok(Ok(Err((code, message)))) => Err(Failure(code, message)),
             Ok(Err(_panic)) => Err(Failure(ErrorCode::ToolFailed, format!("{name} failed inside (it panicked)"))),
+            Err(_elapsed) if waiting.waits_turn() => {
+                let text = format!(
+                    "{name} was not run: it waited its turn for {} ms, because only {} of its calls run at once; make fewer \
+                     calls at a time",
+                    most.as_millis(),
+                    waits.unwrap_or(1),
+                );
+                Err(Failure(ErrorCode::ToolTimeout, text))
+            }
             Err(_elapsed) => {
                 Err(Failure(ErrorCode::ToolTimeout, format!("{name} did not answer within {} ms", most.as_millis())))
             }

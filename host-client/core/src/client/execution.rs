@@ -12,6 +12,7 @@ use relay_proto::{ErrorCode, ExecutionId, wire};
 use tokio::sync::{broadcast, oneshot};
 use tokio::time::Sleep;
 
+use super::Warning;
 use super::outcome::Outcome;
 use crate::call::ExecutionContext;
 use crate::call::ledger::{Ended, Opened};
@@ -28,6 +29,8 @@ pub struct Execution {
     events: Option<broadcast::Receiver<Event>>,
     outcome: oneshot::Receiver<Ended>,
     deadline: Pin<Box<Sleep>>,
+    /// The warnings of this host about the code, which come before those of the relay.
+    warnings: Vec<Warning>,
     /// The time at which it is given up, without the time spent waiting for approvals.
     given_up_at: tokio::time::Instant,
 }
@@ -40,9 +43,17 @@ impl Execution {
             events: Some(opened.events),
             outcome: opened.outcome,
             deadline: Box::pin(tokio::time::sleep(within)),
+            warnings: Vec::new(),
             given_up_at: tokio::time::Instant::now() + within,
             context: opened.context,
         }
+    }
+
+    /// Adds warnings of this host about the code.
+    #[cfg(feature = "short-path")]
+    pub(super) fn with_warnings(mut self, warnings: Vec<Warning>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     pub(super) fn context(&self) -> &Arc<ExecutionContext> {
@@ -130,14 +141,21 @@ impl Future for Execution {
             let error = ExecutionError::new(ErrorCode::SessionLost, "the session is over");
             return Poll::Ready(Err(Box::new(error).into()));
         };
+        let mut warnings = std::mem::take(&mut self.warnings);
         Poll::Ready(match result {
             Ok(result) => Ok(Outcome {
                 json: if result.data.is_empty() { Bytes::from_static(b"null") } else { result.data },
                 output,
-                warnings: result.warnings.into_iter().map(Into::into).collect(),
+                warnings: {
+                    warnings.extend(result.warnings.into_iter().map(Into::into));
+                    warnings
+                },
                 usage: result.usage.unwrap_or_default().into(),
             }),
-            Err(error) => Err(Box::new(ExecutionError { output, ..error }).into()),
+            Err(error) => {
+                warnings.extend(error.warnings);
+                Err(Box::new(ExecutionError { output, warnings, ..error }).into())
+            }
         })
     }
 }

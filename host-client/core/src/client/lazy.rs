@@ -8,18 +8,24 @@ use futures_util::future::BoxFuture;
 use relay_proto::ErrorCode;
 use tokio::sync::Mutex;
 
+use super::pool::{ClientLease, ConnectionPool, Slot};
 use super::{Client, MODEL_BINDINGS};
+use crate::conversation::Conversation;
 use crate::error::{Error, ExecutionError};
 use crate::host::Host;
 
 type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
-/// A client that connects when it is first needed, and again after its session was lost. Clones share one session.
+/// A client that connects when it is first needed, and again after its session was lost. Clones share one session. The
+/// approvals for a session hold for all its connections.
 #[derive(Clone)]
 pub struct LazyClient {
     host: Arc<Host>,
     connect: Arc<Connect>,
-    client: Arc<Mutex<Option<Client>>>,
+    slot: Arc<Slot>,
+    /// Held while a connection is made.
+    turn: Arc<Mutex<()>>,
+    conversation: Arc<Conversation>,
 }
 
 impl fmt::Debug for LazyClient {
@@ -32,6 +38,7 @@ impl From<Client> for LazyClient {
     /// Wraps a client that is connected already. It does not connect again: when its session is lost, it stays lost.
     fn from(client: Client) -> Self {
         let (host, connected) = (client.shared_host(), client.clone());
+        let conversation = client.conversation();
         let again = move |_| {
             let client = connected.clone();
             async move {
@@ -39,7 +46,7 @@ impl From<Client> for LazyClient {
                 if client.is_over() { Err(Box::new(lost()).into()) } else { Ok(client) }
             }
         };
-        Self { client: Arc::new(Mutex::new(Some(client))), ..Self::new(host, again) }
+        Self { slot: Slot::new(None, Some(client)), conversation, ..Self::new(host, again) }
     }
 }
 
@@ -50,7 +57,13 @@ impl LazyClient {
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
         let connect = Arc::new(move |host| -> BoxFuture<'static, _> { Box::pin(connect(host)) });
-        Self { host: host.into(), connect, client: Arc::default() }
+        Self {
+            host: host.into(),
+            connect,
+            slot: Slot::new(None, None),
+            turn: Arc::default(),
+            conversation: Arc::default(),
+        }
     }
 
     /// Returns the host: its tools, policy, approver and audit.
@@ -69,13 +82,29 @@ impl LazyClient {
     /// the session of its own host.
     #[must_use]
     pub fn for_host(&self, host: Arc<Host>) -> Self {
-        Self { host, connect: Arc::clone(&self.connect), client: Arc::default() }
+        let slot = Slot::new(self.slot.pool().cloned(), None);
+        Self { host, connect: Arc::clone(&self.connect), slot, turn: Arc::default(), conversation: Arc::default() }
+    }
+
+    /// Returns a client that takes its connections from a pool, with a session of its own. Clients that
+    /// [`LazyClient::separate`] and [`LazyClient::for_host`] make of it use the same pool. Without a pool, the default,
+    /// a client keeps its connection for as long as it exists.
+    #[must_use]
+    pub fn pooled(self, pool: ConnectionPool) -> Self {
+        Self { slot: Slot::new(Some(pool), None), turn: Arc::default(), ..self }
+    }
+
+    /// Names the program on whose behalf this client and its clones run code, as that program says: the audit records
+    /// it beside the subject of the token. Only the first name counts.
+    pub fn on_behalf_of(&self, caller: impl Into<String>) {
+        // The name of a caller does not change while its code runs.
+        let _ = self.conversation.caller.set(caller.into());
     }
 
     /// Returns those of [`MODEL_BINDINGS`] that the relay offers; before it is connected, all of them, since most
     /// relays offer them.
     pub fn model_bindings(&self) -> Vec<&'static str> {
-        let client = self.client.try_lock().ok().and_then(|client| client.clone());
+        let client = self.slot.client();
         let is_offered =
             |name: &&str| client.as_ref().is_none_or(|client| client.offered().iter().any(|it| it == name));
         MODEL_BINDINGS.into_iter().filter(is_offered).collect()
@@ -87,10 +116,24 @@ impl LazyClient {
     /// Those of `connect`, such as [`Error::Unreachable`] or [`Error::Unauthenticated`]. If it was made from a
     /// connected [`Client`]: [`Error::Execution`] with `SESSION_LOST`.
     pub async fn get(&self) -> Result<Client, Error> {
-        let mut client = self.client.lock().await;
-        if let Some(client) = client.as_ref().filter(|client| !client.is_over()) {
-            return Ok(client.clone());
+        Ok(self.lease().await?.clone())
+    }
+
+    /// Returns the client as [`LazyClient::get`] does, as one that is in use: a client with a pool keeps its connection
+    /// until the lease is dropped.
+    ///
+    /// # Errors
+    /// Those of [`LazyClient::get`], and [`Error::Execution`] with `OVERLOADED`: all connections of the pool are in use.
+    pub async fn lease(&self) -> Result<ClientLease, Error> {
+        let _turn = self.turn.lock().await;
+        if let Some(lease) = self.slot.lease() {
+            return Ok(lease);
         }
-        Ok(client.insert((self.connect)(Arc::clone(&self.host)).await?).clone())
+        let place = match self.slot.pool() {
+            Some(pool) => Some(pool.place().await?),
+            None => None,
+        };
+        let client = (self.connect)(Arc::clone(&self.host)).await?.of(Arc::clone(&self.conversation), place);
+        Ok(self.slot.put(client))
     }
 }

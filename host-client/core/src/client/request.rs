@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use relay_proto::{LimitName, LimitOverrides, TraceContext};
+use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
 
 use crate::rules::approval::Approver;
 use crate::rules::policy::Phase;
@@ -11,6 +11,34 @@ use crate::rules::policy::Phase;
 /// The bindings that code of a model has beside `mcp`, as far as the relay offers them: models use these without being
 /// told.
 pub const MODEL_BINDINGS: [&str; 4] = ["console", "timers", "servers", "introspection"];
+
+/// What is done about code that is certain to fail: it calls a tool that does not exist or may not be called, with
+/// arguments that cannot fit, or takes the Promise of a call for its result. The host finds that without running
+/// anything, if it has the feature `short-path`, and only where nothing around the call could mean it otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Check {
+    /// The code does not run: the execution ends with `CHECK_FAILED`, which names all mistakes. This is the default.
+    #[default]
+    Refuse,
+    /// The code runs, and its mistakes are among the warnings of the outcome.
+    Warn,
+    /// The code is not checked.
+    Off,
+}
+
+/// The form in which code gets an integer of a tool that is over 2^53 and would change as a number, such as
+/// 9007199254740993.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LargeIntegers {
+    /// The nearest number, with the warning `VALUE_CHANGED`. This is the default.
+    #[default]
+    Number,
+    /// A string of its digits.
+    Text,
+    /// A `BigInt`, which has no JSON form: the code has to convert it before it returns it. An integer of more than 1,000
+    /// digits, and all others of its result, are numbers, with the warning.
+    BigInt,
+}
 
 /// A request to run code, with the bindings, limits and rules of its execution.
 #[derive(Clone)]
@@ -41,8 +69,12 @@ pub struct ExecuteRequest {
     pub seed: Option<u64>,
     /// The time at which the code's clock begins, in ms since 1970; `None`, the default: the present.
     pub now_ms: Option<i64>,
+    /// The form in which the code gets integers of tools that no number holds; [`LargeIntegers::Number`] by default.
+    pub large_integers: LargeIntegers,
     /// `true`, the default: code that is no more than one tool call may run on this host, without a sandbox.
     pub short_paths: bool,
+    /// What is done about code that is certain to fail; [`Check::Refuse`] by default.
+    pub check: Check,
     /// The sources of functions that run beside the code in the sandbox, by the name after `local.`; none by default.
     pub local_tools: BTreeMap<String, String>,
 }
@@ -68,8 +100,10 @@ impl ExecuteRequest {
             trace: None,
             seed: None,
             now_ms: None,
+            large_integers: LargeIntegers::default(),
             local_tools: BTreeMap::new(),
             short_paths: true,
+            check: Check::default(),
         }
     }
 
@@ -80,11 +114,19 @@ impl ExecuteRequest {
         Self { bindings: Vec::new(), bindings_if_offered, ..Self::new(code) }
     }
 
-    /// Runs the code in the sandbox in any case. Otherwise code that is no more than one tool call may run on this
-    /// host, with the same outcome.
+    /// Runs the code in the sandbox in any case, unchecked. Otherwise code that is no more than one tool call may run on
+    /// this host, with the same outcome, and code that is certain to fail is refused.
     #[must_use]
     pub fn always_in_sandbox(mut self) -> Self {
         self.short_paths = false;
+        self.check = Check::Off;
+        self
+    }
+
+    /// Sets what is done about code that is certain to fail. Default: [`Check::Refuse`].
+    #[must_use]
+    pub fn check(mut self, check: Check) -> Self {
+        self.check = check;
         self
     }
 
@@ -94,6 +136,14 @@ impl ExecuteRequest {
     #[must_use]
     pub fn repeatable(mut self, seed: u64, now_ms: i64) -> Self {
         (self.seed, self.now_ms) = (Some(seed), Some(now_ms));
+        self
+    }
+
+    /// Sets the form in which the code gets integers of tools over 2^53 that would change as numbers. Default:
+    /// [`LargeIntegers::Number`]. Another form needs a relay that offers it.
+    #[must_use]
+    pub fn large_integers(mut self, form: LargeIntegers) -> Self {
+        self.large_integers = form;
         self
     }
 
@@ -174,5 +224,27 @@ impl ExecuteRequest {
             }
         }
         self
+    }
+
+    /// Returns the message that asks the relay to run the code.
+    pub(super) fn into_wire(self, id: &ExecutionId, trace: &TraceContext) -> wire::Execute {
+        let large_integers = match self.large_integers {
+            LargeIntegers::Number => wire::LargeIntegers::Number,
+            LargeIntegers::Text => wire::LargeIntegers::Text,
+            LargeIntegers::BigInt => wire::LargeIntegers::BigInt,
+        };
+        wire::Execute {
+            code: self.code,
+            execution_id: id.as_str().to_owned(),
+            limits: self.limits.to_wire(),
+            bindings: self.bindings,
+            input: self.input,
+            remote_tools: self.tools.unwrap_or_default(),
+            traceparent: trace.to_string(),
+            local_tools: self.local_tools,
+            seed: self.seed,
+            now_ms: self.now_ms,
+            large_integers: large_integers.into(),
+        }
     }
 }

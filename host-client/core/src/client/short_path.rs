@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use relay_proto::code::warning;
 use relay_proto::spelling::sanitize;
 use relay_proto::wire::{self, Usage};
 use relay_proto::{Binding, Code, ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, LimitName, ToolName, ToolPatterns};
-use relay_script::{Callee, Shortcut, json, shortcut};
+use relay_script::{Callee, Shortcut, integers, json, shortcut};
 
-use super::request::ExecuteRequest;
+use super::request::{ExecuteRequest, LargeIntegers};
 use crate::call::dispatch::{self, Caller};
 use crate::call::{CallPermit, ExecutionContext};
 use crate::error::ExecutionError;
@@ -39,6 +40,10 @@ pub(crate) struct OwnCall {
     /// The tool's full name.
     tool: String,
     arguments: Bytes,
+    /// Line and column of the call in the code; `None`: it has none there, as `__interfaces` has not.
+    place: Option<(u32, u32)>,
+    /// `true`: integers of the result that no number holds are texts.
+    has_large_texts: bool,
     limits: OwnLimits,
 }
 
@@ -101,15 +106,20 @@ pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Optio
         && around.knows_patterns
         && request.short_paths
         && request.local_tools.is_empty()
+        // Only JavaScript has them.
+        && request.large_integers != LargeIntegers::BigInt
         && limits.tool_calls > 0;
-    let call = |tool, arguments: Vec<u8>| Plan::Call(OwnCall { tool, arguments: arguments.into(), limits });
+    let has_large_texts = request.large_integers == LargeIntegers::Text;
+    let call = |tool, arguments: Vec<u8>, place| {
+        Plan::Call(OwnCall { tool, arguments: arguments.into(), place, has_large_texts, limits })
+    };
     match written::read(&request.code) {
         Written::No => {}
         Written::Unfit(reason) => return Some(Plan::Refused(ExecutionError::new(ErrorCode::InvalidInput, reason))),
         Written::Call { tool, arguments } => {
             let is_question = introspect::is_question(&tool) && !has(request, Binding::Introspection);
             return Some(if may_run_here && !is_question {
-                call(tool, arguments)
+                call(tool, arguments, Some(written::PLACE))
             } else {
                 Plan::Code(written::as_code(&tool, &arguments))
             });
@@ -118,8 +128,8 @@ pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Optio
     if !may_run_here {
         return None;
     }
-    let (tool, arguments) = literal(request, around)?;
-    (arguments.len() as u64 <= (around.limit)(LimitName::ArgumentsBytes)).then(|| call(tool, arguments))
+    let (tool, arguments, place) = literal(request, around)?;
+    (arguments.len() as u64 <= (around.limit)(LimitName::ArgumentsBytes)).then(|| call(tool, arguments, place))
 }
 
 /// Tells whether a request asks for a binding.
@@ -127,15 +137,20 @@ fn has(request: &ExecuteRequest, binding: Binding) -> bool {
     request.bindings.iter().any(|name| name == binding.as_str())
 }
 
-/// Reads code whose syntax tree is one call with literal arguments. Returns the tool's name and the arguments as JSON;
-/// `None`: it is not such code, or the tool is not known.
-fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(String, Vec<u8>)> {
+/// A tool's name, the arguments of a call as JSON, and its place in the code.
+type Literal = (String, Vec<u8>, Option<(u32, u32)>);
+
+/// Reads code whose syntax tree is one call with literal arguments. Returns the tool's name, the arguments as
+/// JSON and the place of the call; `None`: it is not such code, or the tool is not known.
+fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<Literal> {
     let has = |binding| has(request, binding);
     let call = match shortcut(&request.code)? {
-        Shortcut::Interfaces if has(Binding::Introspection) => return Some(("mcp.interfaces".into(), b"{}".into())),
+        Shortcut::Interfaces if has(Binding::Introspection) => {
+            return Some(("mcp.interfaces".into(), b"{}".into(), None));
+        }
         Shortcut::ToolInterface(name) if has(Binding::Introspection) => {
             let name = serde_json::json!({ "name": name });
-            return Some(("mcp.interface".into(), name.to_string().into()));
+            return Some(("mcp.interface".into(), name.to_string().into(), None));
         }
         Shortcut::Interfaces | Shortcut::ToolInterface(_) => return None,
         Shortcut::Call(call) => call,
@@ -148,7 +163,7 @@ fn literal(request: &ExecuteRequest, around: &Surroundings<'_>) -> Option<(Strin
     // For a tool that is not known, the sandbox makes the error and its hint.
     let is_known = around.patterns.allow(&name) && around.tools.get(name.as_str()).is_some();
     let is_tool = name.server() != INTROSPECTION_SERVER && name.server() != LOCAL_SERVER;
-    (is_known && is_tool).then(|| (name.as_str().to_owned(), call.arguments.to_json()))
+    (is_known && is_tool).then(|| (name.as_str().to_owned(), call.arguments.to_json(), Some(call.place)))
 }
 
 /// Tells whether code that has server objects has a global of its own under this name: a server of this name is found under
@@ -201,7 +216,7 @@ pub(crate) fn start(session: &Arc<Session>, context: &Arc<ExecutionContext>, cal
 async fn run(session: Arc<Session>, call: OwnCall, permit: CallPermit, message: wire::ToolCall) {
     let began = Instant::now();
     let context = Arc::clone(&permit.call.context);
-    let answer = dispatch::dispatch(&session.host, &session.grants, &permit, message, Caller::Host).await;
+    let answer = dispatch::dispatch(&session.host, &permit, message, Caller::Host).await;
     // Nobody waits any more: the execution has ended already.
     if !session.ledger.answer(&permit, &answer) {
         return;
@@ -214,8 +229,12 @@ async fn run(session: Arc<Session>, call: OwnCall, permit: CallPermit, message: 
         tool_calls: 1,
         ..Usage::default()
     };
+    let is_number = answer.success && !call.has_large_texts;
+    let changed = if is_number { integers::warnings(&call.tool, &answer.result) } else { Vec::new() };
+    let warned = |message| wire::Warning { code: warning::VALUE_CHANGED.into(), message };
+    let warnings = changed.into_iter().map(warned).collect();
     let ended = match outcome(&call, answer, &usage) {
-        Ok(data) => Ok(wire::Result { data: data.into(), usage: Some(usage), ..wire::Result::default() }),
+        Ok(data) => Ok(wire::Result { data: data.into(), usage: Some(usage), warnings, ..wire::Result::default() }),
         Err(error) => Err(ExecutionError { usage: usage.into(), ..error }),
     };
     session.ledger.end(&context.id, ended);
@@ -230,7 +249,8 @@ fn thrown(call: &OwnCall, code: Code, message: &str, usage: &Usage) -> Execution
         error.message = format!("{} ({})", error.message, call.limits.standing(usage));
         (error.limit, error.hint) = (Some(limit.as_str().to_owned()), Some(hint.into()));
     }
-    ExecutionError { tool: Some((call.tool.clone(), code)), ..error }
+    let (line, column) = call.place.unzip();
+    ExecutionError { tool: Some((call.tool.clone(), code)), line, column, ..error }
 }
 
 /// Makes the error of an execution that hit a limit of its own.
@@ -265,6 +285,13 @@ fn outcome(call: &OwnCall, answer: wire::ToolResult, usage: &Usage) -> Result<Ve
         let text = format!("the result has {bytes} bytes or more; the limit result_bytes is {most}");
         let hint = "return only what is needed: filter, count or summarize in the code";
         limit_hit(ErrorCode::ResultLimit, LimitName::ResultBytes, &text, hint, &limits.standing(usage))
+    };
+    let texts;
+    let result = if call.has_large_texts && json::normalize(result).is_some() {
+        texts = integers::as_texts(result);
+        &*texts
+    } else {
+        result
     };
     match json::normalize(result) {
         Some(data) if data.len() as u64 > limits.result_bytes => Err(too_large(&data)),

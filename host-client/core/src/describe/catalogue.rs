@@ -4,6 +4,8 @@
 mod overview;
 #[cfg_attr(not(feature = "search"), path = "catalogue/plain_ranker.rs")]
 mod ranker;
+#[cfg(feature = "search")]
+mod synonyms;
 #[cfg(all(test, feature = "search"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;

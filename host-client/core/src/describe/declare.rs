@@ -17,9 +17,10 @@ use relay_proto::sanitize;
 use serde_json::{Map, Value};
 
 use super::learn::Learned;
+use super::uses::Uses;
 use crate::tool::{Registered, ToolSpec, schema};
 pub(crate) use text::comment_line;
-use text::{description_line, indented, quoted};
+use text::{description_lines, indented, quoted};
 use text_type::Type;
 use types::{Style, Types};
 
@@ -29,10 +30,15 @@ pub const MAX_BYTES: usize = 16 << 10;
 const MAX_SIGNATURE_BYTES: usize = 400;
 /// The numbers of levels of a value that are written out, in the order in which they are tried.
 const LEVELS: [usize; 6] = [10, 6, 4, 3, 2, 1];
+/// The numbers of levels, and the most members of an object, of a signature, in the order in which they are tried.
+const SIGNATURES: [(usize, Option<usize>); 8] =
+    [(3, None), (2, None), (3, Some(12)), (2, Some(8)), (2, Some(4)), (1, Some(8)), (1, Some(4)), (1, Some(2))];
 /// The most levels of references and branches that are followed to find out if arguments are optional.
 const MAX_DEPTH: usize = 20;
 /// The most lines of a tool's description.
-const MAX_DESCRIPTION_LINES: usize = 12;
+const MAX_DESCRIPTION_LINES: usize = 60;
+/// The note on a declaration whose types are not complete; the number of levels follows.
+const CUT_NOTE: &str = "Not all of its types are shown";
 
 /// Returns the TypeScript declaration of a tool, of at most [`MAX_BYTES`].
 ///
@@ -79,19 +85,27 @@ pub fn signature(spec: &ToolSpec) -> String {
 pub(crate) struct Declarations {
     /// The learned result types; `None`: learning is off.
     learned: Option<Arc<Learned>>,
+    /// How often each tool was used.
+    uses: Arc<Uses>,
 }
 
 impl Declarations {
     /// Creates a writer. `learns` turns the learning of result types on.
     pub(crate) fn learning(learns: bool) -> Self {
-        Self { learned: learns.then(Arc::default) }
+        Self { learned: learns.then(Arc::default), uses: Arc::default() }
     }
 
-    /// Learns the type of a result. Does nothing if learning is off, or the tool has an output schema.
+    /// Counts a result, and learns its type unless learning is off or the tool has an output schema.
     pub(crate) fn learn(&self, tool: &Registered, json: &[u8]) {
+        self.uses.count(tool.name.as_str());
         if let Some(learned) = self.learned.as_ref().filter(|_| tool.spec.output_schema.is_none()) {
             learned.observe(tool.name.as_str(), tool.digest, json);
         }
+    }
+
+    /// Returns how often a tool gave a result.
+    pub(super) fn uses(&self, tool: &Registered) -> u64 {
+        self.uses.of(tool.name.as_str())
     }
 
     /// Returns the learned schema of a tool's results, and the number of results; `None`: learning is off, the tool has
@@ -108,6 +122,11 @@ impl Declarations {
         }
         let full = tool.declared.declaration.get_or_init(|| declaration(&tool.spec));
         if full.len() <= most_bytes { full.clone() } else { Declared::new(&tool.spec).write_within(most_bytes) }
+    }
+
+    /// Returns `true` if a declaration shows all types.
+    pub(crate) fn is_whole(declaration: &str) -> bool {
+        !declaration.contains(CUT_NOTE)
     }
 
     /// Returns the signature of a tool on one line.
@@ -148,28 +167,30 @@ impl<'a> Declared<'a> {
     fn write_within(&self, most_bytes: usize) -> String {
         let mut text = String::new();
         for levels in LEVELS {
-            text = self.write(Style { levels, is_full: true, most_bytes: most_bytes.saturating_mul(2) }, false);
+            let most_bytes = most_bytes.saturating_mul(2);
+            text = self.write(Style { levels, is_full: true, most_bytes, most_members: None }, false);
             if text.len() <= most_bytes {
                 return text;
             }
         }
         let bare = ToolSpec::new(&self.spec.name, comment_line(&self.spec.description), Value::Bool(true));
         let bare = Declared::new(&bare);
-        let shorter = bare.write(Style { levels: 1, is_full: true, most_bytes }, true);
+        let shorter = bare.write(Style { levels: 1, is_full: true, most_bytes, most_members: None }, true);
         if shorter.len() < text.len() { shorter } else { text }
     }
 
     /// Returns the signature on one line, without types if they do not fit.
     fn signature(&self) -> String {
         let (server, tool) = self.names();
-        let write = |levels| {
-            let style = Style { levels, is_full: false, most_bytes: 4 * MAX_SIGNATURE_BYTES };
+        let write = |(levels, most_members)| {
+            let style = Style { levels, is_full: false, most_bytes: 4 * MAX_SIGNATURE_BYTES, most_members };
             let mut types = Types::new(tool, style);
             let (arguments, result) = self.parameter_and_result(&mut types);
-            format!("{}.{}({arguments}): Promise<{result}>", sanitize(server), sanitize(tool))
+            let text = format!("{}.{}({arguments}): Promise<{result}>", sanitize(server), sanitize(tool));
+            // What was cut by its bytes is short, and says next to nothing.
+            (text.len() <= MAX_SIGNATURE_BYTES && !types.is_over()).then_some(text)
         };
-        let texts = [3, 2, 1].into_iter().map(write);
-        let fitting = texts.into_iter().find(|text| text.len() <= MAX_SIGNATURE_BYTES);
+        let fitting = SIGNATURES.into_iter().find_map(write);
         fitting.unwrap_or_else(|| format!("{}.{}(args: object): Promise<unknown>", sanitize(server), sanitize(tool)))
     }
 
@@ -198,7 +219,7 @@ impl<'a> Declared<'a> {
             let comment = if comment.is_empty() { String::new() } else { format!("  /** {comment} */\n") };
             let _ = writeln!(text, "{comment}  type {name} = {};", indented(definition));
         }
-        text.push_str(&self.comment(types.is_cut || is_cut, style.levels));
+        text.push_str(&self.comment(types.is_cut || is_cut, style));
         let _ = writeln!(
             text,
             "  function {}({}): Promise<{}>;\n}}",
@@ -210,18 +231,22 @@ impl<'a> Declared<'a> {
     }
 
     /// Returns the comment over the function: the description, the call, and notes on types that are cut or learned.
-    fn comment(&self, is_cut: bool, levels: usize) -> String {
+    fn comment(&self, is_cut: bool, Style { levels, most_bytes, .. }: Style) -> String {
         let mut text = String::from("  /**\n");
-        let lines = self.spec.description.lines().map(description_line).filter(|line| !line.is_empty());
-        for line in lines.take(MAX_DESCRIPTION_LINES) {
+        let (start, mut lines) = (text.len(), description_lines(&self.spec.description));
+        for line in lines.by_ref().take(MAX_DESCRIPTION_LINES) {
             let _ = writeln!(text, "   * {line}");
+            // The style allows twice the bytes of the whole; half of the whole is left to the types.
+            if text.len() - start > most_bytes / 4 {
+                break;
+            }
+        }
+        if lines.next().is_some() {
+            text.push_str("   * …\n");
         }
         let _ = writeln!(text, "   *\n   * mcp.call({}, args)", comment_line(&quoted(&self.spec.name)));
         if is_cut {
-            let _ = writeln!(
-                text,
-                "   * Not all of its types are shown (to {levels} levels at most); its schemas say more."
-            );
+            let _ = writeln!(text, "   * {CUT_NOTE} (to {levels} levels at most); its schemas say more.");
         }
         if let Some(times) = self.observed {
             let _ = writeln!(text, "   * @returns observed in {times} results, not promised");

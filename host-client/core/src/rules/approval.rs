@@ -31,6 +31,9 @@ pub struct ApprovalRequest {
     pub execution: ExecutionId,
     /// The code of the execution, as the application sent it.
     pub code: Arc<str>,
+    /// The line of the code that makes the call, from 1, as the relay says; `None`: it is not known. It helps a person to
+    /// find the call: nothing else may depend on it.
+    pub line: Option<usize>,
     /// The call's id in its session.
     pub call: u64,
     /// The tool's full name.

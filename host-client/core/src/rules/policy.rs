@@ -37,9 +37,17 @@
 //! effect = "read_only"
 //! timeout_ms = 5_000
 //! ```
+//!
+//! Where several entries of `[manifest]` fit a tool, their order does not matter: for each field, the entry with the
+//! tool's own name wins, and among patterns the more careful value. More careful are the effect with more reach
+//! (`privileged`, then `mutating`, then `read_only`), the lower limit, `overflow = "fail"` and
+//! `callable_from_code = false`.
 mod error;
+mod explain;
 #[cfg(feature = "policy-file")]
 mod file;
+#[cfg(feature = "policy-file")]
+mod manifests;
 mod rule;
 mod spending;
 #[cfg(test)]
@@ -56,6 +64,7 @@ use crate::tool::ManifestChange;
 use crate::tool::{Effect, Manifest, Mode};
 
 pub use error::PolicyError;
+pub use explain::{Explanation, PolicyPattern, PolicyWarning};
 pub use rule::Rule;
 pub(crate) use spending::Spending;
 pub use spending::{Budget, ToolBudget};
@@ -202,7 +211,7 @@ impl Policy {
     #[must_use]
     pub fn rule(mut self, rule: Rule) -> Self {
         let line: Arc<str> = format!("rule {}: {rule}", self.rules.len() + 1).into();
-        let tools = self.patterns(&line, rule.patterns());
+        let tools = self.checked(&line, rule.patterns());
         self.rules.push(NumberedRule { tools, rule, line });
         self
     }
@@ -219,7 +228,7 @@ impl Policy {
     #[must_use]
     pub fn in_write_phase<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
-        self.write_phase = self.patterns("the phase write", &tools);
+        self.write_phase = self.checked("the phase write", &tools);
         self
     }
 
@@ -227,7 +236,7 @@ impl Policy {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         for pattern in budget.tools.keys() {
-            self.patterns("the budget", std::slice::from_ref(pattern));
+            self.checked("the budget", std::slice::from_ref(pattern));
         }
         self.budget = budget;
         self
@@ -238,7 +247,7 @@ impl Policy {
     #[must_use]
     pub fn manifest<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>, change: ManifestChange) -> Self {
         let tools: Vec<String> = tools.into_iter().map(Into::into).collect();
-        let tools = self.patterns("a manifest", &tools);
+        let tools = self.checked("a manifest", &tools);
         self.manifests.push((tools, change));
         self
     }
@@ -256,7 +265,7 @@ impl Policy {
     }
 
     /// Makes a set of patterns. One that can fit no tool is remembered for [`Policy::check`].
-    fn patterns(&mut self, place: &str, patterns: &[String]) -> ToolPatterns {
+    fn checked(&mut self, place: &str, patterns: &[String]) -> ToolPatterns {
         if let Err(error) = ToolPatterns::checked(patterns) {
             self.invalid.get_or_insert_with(|| (place.to_owned(), error));
         }
@@ -285,8 +294,7 @@ impl Policy {
     }
 
     fn first(&self, tool: &ToolName, manifest: &Manifest, phase: Option<Phase>) -> Ruling {
-        let fits = |it: &&NumberedRule| it.rule.fits(manifest.effect, phase) && it.tools.allow(tool);
-        let (verdict, reason, line) = match self.rules.iter().find(fits) {
+        let (verdict, reason, line) = match self.rules.iter().find(|it| it.matches(tool, manifest, phase)) {
             Some(it) => (it.rule.verdict, it.rule.reason.as_deref(), Arc::clone(&it.line)),
             None => {
                 let (verdict, line) = self.defaults.line(manifest.effect);
@@ -301,6 +309,13 @@ impl Policy {
             }
         };
         Ruling { decision, rule: line }
+    }
+}
+
+impl NumberedRule {
+    /// Returns whether the rule is about a call of a tool in a phase.
+    fn matches(&self, tool: &ToolName, manifest: &Manifest, phase: Option<Phase>) -> bool {
+        self.rule.fits(manifest.effect, phase) && self.tools.allow(tool)
     }
 }
 

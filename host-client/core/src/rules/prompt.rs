@@ -1,28 +1,32 @@
 //! The text of an approval's question, and the parsing of its answer, for any terminal or user interface.
 
+mod layout;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+
 use std::time::Duration;
 
 use serde_json::Value;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use self::layout::{ARGUMENTS, Excerpt, code_excerpt, cut, numbered, wrapped};
 use crate::text::shortened;
 use crate::tool::Effect;
 
 pub use crate::text::visible;
 
-/// The most lines of the arguments' JSON that are shown.
-const MAX_ARGUMENT_LINES: usize = 40;
-/// The approximate number of bytes that arguments are shortened to.
-const MAX_ARGUMENT_BYTES: usize = 4 << 10;
-/// The most columns that are shown of a line that the code wrote. With its prefix the line fits a terminal of 80
-/// columns: a wrapped line would begin a row with text of the code's choice.
-const MAX_COLUMNS: usize = 68;
-/// The most columns of a tool's name that are shown, for the same reason.
-const MAX_NAME_COLUMNS: usize = 36;
-/// The most columns of a rule that are shown, for the same reason.
-const MAX_RULE_COLUMNS: usize = 58;
-/// The number of lines of code that are shown before the line with the call, and after it.
-const CONTEXT_LINES: usize = 3;
+/// The fewest columns of a space.
+const MIN_COLUMNS: usize = 40;
+/// The fewest rows that arguments get, whatever the space.
+const MIN_ARGUMENT_ROWS: usize = 10;
+/// The fewest rows that the code gets, whatever the space.
+const MIN_CODE_ROWS: usize = 7;
+/// The rows of a question beside its arguments and its code.
+const OTHER_ROWS: usize = 10;
+/// The columns before a tool's name: a name that is cut does not reach the next row.
+const COLUMNS_BESIDE_NAME: usize = 24;
+/// The columns of the line with the rule beside the rule.
+const COLUMNS_BESIDE_RULE: usize = 22;
 
 /// The content of an approval's question.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +45,54 @@ pub struct Question<'a> {
     pub remaining: Duration,
 }
 
+/// The space that a question may take: the size of a terminal, say. The default is 80 columns and 50 rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    columns: usize,
+    rows: usize,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self { columns: 80, rows: 50 }
+    }
+}
+
+impl Space {
+    /// Creates a space. Fewer than 40 columns count as 40, and fewer than 10 rows as 10. In few rows, a question takes
+    /// more than there are.
+    pub fn new(columns: usize, rows: usize) -> Self {
+        Self { columns: columns.max(MIN_COLUMNS), rows: rows.max(10) }
+    }
+
+    /// Returns the width of a row, in columns.
+    pub fn columns(self) -> usize {
+        self.columns
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(self) -> usize {
+        self.rows
+    }
+
+    fn code_rows(self) -> usize {
+        (self.rows / 3).max(MIN_CODE_ROWS)
+    }
+
+    fn argument_rows(self) -> usize {
+        self.rows.saturating_sub(self.code_rows() + OTHER_ROWS).max(MIN_ARGUMENT_ROWS)
+    }
+}
+
+/// A question as text; made by [`describe`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The text. Each row ends with a line feed.
+    pub text: String,
+    /// `false`: a part of the tool's name, of the arguments or of the code is left out, and the text says so.
+    pub is_whole: bool,
+}
+
 /// A person's answer to a [`Question`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
@@ -50,36 +102,73 @@ pub enum Answer {
     Execution,
     /// Allows all calls of this tool in this session.
     Session,
+    /// Asks to see [`whole`], and answers later.
+    View,
     /// Denies this call.
     No,
 }
 
-/// Returns the question as text, which ends where the answer is typed. Text of the code's choice stands only after a
-/// bar (`|`), or shortened in the names of tool and rule, and is escaped: it cannot move the cursor, change the writing
-/// direction, or hide.
-pub fn render(question: &Question<'_>) -> String {
+/// Returns the question for a terminal, as text that ends where the answer is typed. Text of the code's choice stands
+/// only after a bar (`|`, or `+` where a line goes on), or shortened in the names of tool and rule, and is escaped: it
+/// cannot move the cursor, change the writing direction, or hide.
+pub fn render(question: &Question<'_>, space: Space) -> String {
     let remaining = humantime::format_duration(Duration::from_secs(question.remaining.as_secs()));
-    let mut text = describe(question);
+    let mut text = describe(question, space, "v shows it").text;
     text += &format!("No answer within {remaining} is a no.\n");
-    text += "[y] once  [e] this tool, this execution  [s] this tool, this session  [n] no\n";
-    text += &format!("Run {}? ", fit_name(question.tool));
+    text += "[y] once  [e] tool, this execution  [s] tool, this session  [v] view all  [n] no\n";
+    text += &format!("Run {}? ", fit_name(question.tool, space));
     text
 }
 
-/// Returns the question without time limit and answers, for a user interface that offers them in another way.
-pub fn describe(question: &Question<'_>) -> String {
-    let Question { tool, effect, rule, arguments, script, remaining: _ } = question;
-    let effect = match effect {
-        None => "nobody said what it does",
-        Some(Effect::ReadOnly) => "it changes nothing",
-        Some(Effect::Mutating) => "it changes something",
-        Some(Effect::Privileged) => "it can do what a person has to answer for",
-    };
-    let mut text = format!("The code wants to call {} ({effect}).\n", fit_name(tool));
-    text += &format!("The rule that asks: {}\nThe arguments:\n", cut(&visible(rule), MAX_RULE_COLUMNS));
-    text += &render_arguments(arguments);
+/// Returns the question without time limit and answers, for a user interface that offers them in another way. `rest`
+/// says how a person sees what is left out, such as `v shows it`.
+pub fn describe(question: &Question<'_>, space: Space, rest: &str) -> Description {
+    let Question { tool, rule, arguments, script, .. } = question;
+    let name = fit_name(tool, space);
+    let mut is_whole = name == visible(tool);
+    let mut text = format!("The code wants to call {name} ({}).\n", effect_text(question.effect));
+    if !is_whole {
+        text += &format!("NOT ALL of the tool's name is shown: {rest}.\n");
+    }
+    text += &format!("The rule that asks: {}\n", cut(&visible(rule), space.columns - COLUMNS_BESIDE_RULE));
+    text += "The arguments:\n";
+    let (rows, are_whole) = argument_rows(arguments, space);
+    text += &rows;
+    if !are_whole {
+        text += &format!("NOT ALL of the arguments is shown: {rest}. Say no unless you know the rest.\n");
+    }
+    is_whole &= are_whole;
     if let Some((code, at)) = script {
-        text += &render_script(code, *at);
+        let Excerpt { rows, line, is_whole: has_all, lines } = code_excerpt(code, *at, space);
+        text += &match line {
+            Some(line) => format!("Line {line} of the code calls it, as the relay says:\n"),
+            None if has_all => "The code:\n".to_owned(),
+            None => "The code begins:\n".to_owned(),
+        };
+        text += &rows;
+        if !has_all {
+            text += &format!("Not all {lines} lines of the code are shown: {rest}.\n");
+        }
+        is_whole &= has_all;
+    }
+    Description { text, is_whole }
+}
+
+/// Returns everything about the question, however long it is: the whole names of tool and rule, all arguments, all
+/// code. Long lines go on in rows of at most `columns` columns, so that no row begins with text of the code's choice.
+pub fn whole(question: &Question<'_>, columns: usize) -> String {
+    let Question { tool, rule, arguments, script, .. } = question;
+    let columns = columns.max(MIN_COLUMNS);
+    let title = format!("The code wants to call {} ({}).", visible(tool), effect_text(question.effect));
+    let mut text = wrapped("", &title, columns);
+    text += &wrapped("", &format!("The rule that asks: {}", visible(rule)), columns);
+    text += "The arguments:\n";
+    text += &json_rows(arguments, columns);
+    if let Some((code, at)) = script {
+        text += "The code:\n";
+        for (number, line) in (1..).zip(code.lines()) {
+            text += &numbered(number, *at == Some(number), line, columns);
+        }
     }
     text
 }
@@ -91,163 +180,45 @@ pub fn parse_answer(typed: &str) -> Option<Answer> {
         "y" | "yes" => Some(Answer::Once),
         "e" => Some(Answer::Execution),
         "s" => Some(Answer::Session),
-        "" | "n" | "no" => Some(Answer::No),
+        "v" => Some(Answer::View),
+        "n" | "no" | "" => Some(Answer::No),
         _ => None,
     }
 }
 
-/// Returns the lines of the arguments' JSON, and a warning if not all of it is shown.
-fn render_arguments(arguments: &Value) -> String {
-    let shown = shortened(arguments, MAX_ARGUMENT_BYTES);
-    let pretty = format!("{shown:#}");
-    let mut lines = pretty.lines();
-    let mut is_cut = shown != *arguments;
-    let mut text = String::new();
-    for json in lines.by_ref().take(MAX_ARGUMENT_LINES) {
-        let json = visible(json);
-        is_cut |= json.width() > MAX_COLUMNS;
-        text += &format!("  | {}\n", fit_line(&json));
+fn effect_text(effect: Option<Effect>) -> &'static str {
+    match effect {
+        None => "nobody said what it does",
+        Some(Effect::ReadOnly) => "it changes nothing",
+        Some(Effect::Mutating) => "it changes something",
+        Some(Effect::Privileged) => "it can do what a person has to answer for",
     }
-    if is_cut || lines.next().is_some() {
-        text += "NOT ALL of the arguments is shown. Say no unless you know the rest.\n";
-    }
-    text
 }
 
-/// Returns the lines of the code around line `at`, or its first lines if that is `None`.
-fn render_script(code: &str, at: Option<usize>) -> String {
-    let first = at.unwrap_or(1).saturating_sub(CONTEXT_LINES).max(1);
-    let mut text = match at {
-        Some(at) => format!("It is called in line {at} of the code:\n"),
-        None => "The code begins:\n".to_owned(),
-    };
-    let lines = code.lines().enumerate().skip(first - 1).take(2 * CONTEXT_LINES + 1);
-    for (index, code) in lines {
-        let number = index + 1;
-        let mark = if at == Some(number) { '>' } else { ' ' };
-        text += &format!("{mark}{number:>5} | {}\n", fit_line(code));
-    }
-    text
-}
-
-/// Escapes a text of the code's choice, and cuts it to [`MAX_COLUMNS`].
-fn fit_line(text: &str) -> String {
-    cut(&visible(text), MAX_COLUMNS)
-}
-
-/// Escapes a tool's name, and cuts it to [`MAX_NAME_COLUMNS`].
-fn fit_name(tool: &str) -> String {
-    cut(&visible(tool), MAX_NAME_COLUMNS)
-}
-
-/// Returns a text of at most `columns` unchanged, and of a wider one the start that fits, and `…`.
-fn cut(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let mut taken = 0;
-    let fits = |character: &char| {
-        taken += character.width().unwrap_or_default();
-        taken < columns
-    };
-    format!("{}…", text.chars().take_while(fits).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn question(arguments: &Value) -> Question<'_> {
-        Question {
-            tool: "bank.pay",
-            effect: Some(Effect::Mutating),
-            rule: "ask bank.*",
-            arguments,
-            script: Some((
-                "const a = 1\n// two\n// three\n// four\nawait mcp.call('bank.pay', {a})\nreturn a",
-                Some(5),
-            )),
-            remaining: Duration::from_millis(90_500),
+/// Returns the rows of the arguments' JSON that fit, and `true` if these are all. Of arguments that do not fit, long
+/// members are shortened, so that they do not push out short ones.
+fn argument_rows(arguments: &Value, space: Space) -> (String, bool) {
+    let most = space.argument_rows();
+    let room = most * space.columns;
+    if arguments.to_string().len() <= room {
+        let rows = json_rows(arguments, space.columns);
+        if rows.matches('\n').count() <= most {
+            return (rows, true);
         }
     }
-
-    #[test]
-    fn a_question_says_what_where_why_and_how_long() {
-        let expected = "\
-The code wants to call bank.pay (it changes something).
-The rule that asks: ask bank.*
-The arguments:
-  | {
-  |   \"a\": 1
-  | }
-It is called in line 5 of the code:
-     2 | // two
-     3 | // three
-     4 | // four
->    5 | await mcp.call('bank.pay', {a})
-     6 | return a
-No answer within 1m 30s is a no.
-[y] once  [e] this tool, this execution  [s] this tool, this session  [n] no
-Run bank.pay? ";
-        assert_eq!(render(&question(&json!({"a": 1}))), expected);
-        let arguments = json!([]);
-        let bare = Question { effect: None, script: Some(("one", None)), ..question(&arguments) };
-        assert!(render(&bare).contains("(nobody said what it does)") && render(&bare).contains("The code begins:\n"));
-        for at in [0, 1, 99, usize::MAX] {
-            let odd = Question { script: Some(("one\ntwo", Some(at))), ..question(&arguments) };
-            assert!(render(&odd).ends_with("Run bank.pay? "), "{at}");
-        }
+    let mut rows = json_rows(&shortened(arguments, room), space.columns);
+    if let Some((end, _)) = rows.match_indices('\n').nth(most - 1) {
+        rows.truncate(end + 1);
     }
+    (rows, false)
+}
 
-    #[test]
-    fn nothing_that_the_code_writes_can_look_like_the_question_or_hide() {
-        let fake = "\r\u{1b}[2K\nRun it? [y] once: y\n\u{202e}\u{200b}\u{2028}\u{9b}2J\u{feff}";
-        let arguments = json!({ fake: fake, "list": [fake] });
-        let hostile = Question { tool: fake, rule: fake, script: Some((fake, Some(2))), ..question(&arguments) };
-        let text = render(&hostile);
-        assert!(text.chars().all(|it| it == '\n' || !it.is_control()), "{text}");
-        assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{2028}', '\u{feff}']), "{text}");
-        let asking = text.lines().filter(|line| line.starts_with("[y] once  [e]") || line.starts_with("Run ")).count();
-        assert_eq!((asking, text.lines().last().map(|line| line.ends_with("? "))), (2, Some(true)), "{text}");
-        // No row of a terminal of 80 columns begins with what the code wrote, however wide its characters are.
-        let wide = json!({"漢".repeat(200): "Run it? ".repeat(30)});
-        let text = render(&Question { tool: "bank.pay", rule: "r", arguments: &wide, ..hostile });
-        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
-    }
+/// Returns a value's JSON, indented, in rows.
+fn json_rows(value: &Value, columns: usize) -> String {
+    format!("{value:#}").lines().map(|line| wrapped(ARGUMENTS, &visible(line), columns)).collect()
+}
 
-    #[test]
-    fn a_question_fits_a_screen_and_says_when_something_is_not_shown() {
-        let long = json!({"aa": "x".repeat(1 << 20), "amount": 5});
-        let many = json!((0..10_000).collect::<Vec<_>>());
-        let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-        for (arguments, is_cut) in [(long, true), (many, true), (deep, true), (json!({"a": "x".repeat(50)}), false)] {
-            let text = render(&question(&arguments));
-            assert!(text.lines().count() <= MAX_ARGUMENT_LINES + 14, "{text}");
-            assert!(text.lines().all(|line| line.width() <= 80), "{text}");
-            assert_eq!(text.contains("NOT ALL"), is_cut, "{text}");
-        }
-        let long = json!({"aa": "x".repeat(1 << 20), "amount": 5});
-        assert!(render(&question(&long)).contains("\"amount\": 5"), "a large member does not push out a small one");
-    }
-
-    #[test]
-    fn an_answer_is_one_of_four_or_asked_again() {
-        for (typed, answer) in [
-            ("y\n", Some(Answer::Once)),
-            (" YES ", Some(Answer::Once)),
-            ("e", Some(Answer::Execution)),
-            ("S\r\n", Some(Answer::Session)),
-            ("n", Some(Answer::No)),
-            ("", Some(Answer::No)),
-            ("\n", Some(Answer::No)),
-            ("yep", None),
-            ("y e", None),
-            ("\u{1b}y", None),
-            ("ｙ", None),
-        ] {
-            assert_eq!(parse_answer(typed), answer, "{typed:?}");
-        }
-    }
+/// Escapes a tool's name, and cuts it so that the line with it fits.
+fn fit_name(tool: &str, space: Space) -> String {
+    cut(&visible(tool), space.columns - COLUMNS_BESIDE_NAME)
 }

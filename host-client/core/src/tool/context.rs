@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ pub(crate) struct CallLife {
     over: watch::Sender<bool>,
     /// The sender of progress; `None`: the call is over.
     teller: Mutex<Option<Teller>>,
+    /// `true`: the call waits until its tool runs fewer calls at once.
+    waits_turn: AtomicBool,
 }
 
 /// Tells the progress of one call.
@@ -163,7 +166,18 @@ impl CallLife {
     /// Begins the life of a call whose progress goes to these events.
     pub(crate) fn new(events: broadcast::Sender<Event>) -> Arc<Self> {
         let teller = Teller { events, due: Instant::now() };
-        Arc::new(Self { over: watch::Sender::new(false), teller: Mutex::new(Some(teller)) })
+        let (over, teller) = (watch::Sender::new(false), Mutex::new(Some(teller)));
+        Arc::new(Self { over, teller, waits_turn: AtomicBool::new(false) })
+    }
+
+    /// Sets whether the call waits until its tool runs fewer calls at once.
+    pub(crate) fn set_waits_turn(&self, waits: bool) {
+        self.waits_turn.store(waits, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the call waits until its tool runs fewer calls at once: the tool was not run.
+    pub(crate) fn waits_turn(&self) -> bool {
+        self.waits_turn.load(Ordering::Relaxed)
     }
 
     /// Makes the guard that ends it.

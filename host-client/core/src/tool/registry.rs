@@ -7,26 +7,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use relay_proto::spelling::nearest;
-use relay_proto::{ErrorCode, INTROSPECTION_SERVER, LOCAL_SERVER, ToolName, ToolPatterns};
+use relay_proto::{ErrorCode, ToolName, ToolPatterns};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
+use super::left_out::{InvalidTool, LeftOutTools, ServerStart};
 use super::manifest::ManifestChange;
+use super::names::{check_free, taken};
+use super::patterns::unchecked_note;
 use super::spec::{Tool, ToolSpec};
 use super::validate::Schema;
 
 /// The origin of tools that the application registers itself.
 pub(crate) const APPLICATION: &str = "the application";
-
-/// The error of registering a tool or reserving a server's name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the tool {name:?} cannot be registered: {reason}")]
-pub struct InvalidTool {
-    /// The full name of the tool, or the name of the server.
-    pub name: String,
-    /// The reason, as a sentence.
-    pub reason: String,
-}
 
 /// A SHA-256 that identifies a tool by everything that a person approves: name, description, schemas, effect and mode.
 /// Another tool with the same name has another digest.
@@ -67,6 +60,7 @@ struct State {
     /// The changes of manifests in the order in which they were made. They also apply to tools that are registered
     /// later.
     amendments: Vec<(ToolPatterns, ManifestChange)>,
+    left_out: LeftOutTools,
 }
 
 /// A registered tool with its compiled schemas.
@@ -82,6 +76,10 @@ pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) digest: ToolDigest,
     pub(crate) declared: Arc<DeclarationCache>,
+    /// What a person should know of the tool beside its description, as sentences.
+    pub(crate) notes: Arc<[String]>,
+    /// Where the effect comes from; `None`: from whoever registered the tool.
+    pub(crate) effect_origin: Option<Arc<str>>,
 }
 
 /// The texts that declare a tool in TypeScript, each written when it is first asked for.
@@ -98,15 +96,18 @@ impl Registered {
     /// [`InvalidTool`]: the name is not `server.tool`, or a schema is not usable.
     pub(crate) fn new(tool: Arc<dyn Tool>) -> Result<Self, InvalidTool> {
         let spec = tool.spec();
-        let refuse = |reason: String| InvalidTool { name: spec.name.clone(), reason };
+        let refuse = |reason| InvalidTool { name: spec.name.clone(), reason };
         let name = ToolName::try_from(spec.name.clone()).map_err(|error| refuse(error.to_string()))?;
         let arguments = Arc::new(Schema::compile(&spec.input_schema).map_err(refuse)?);
         let result = match &spec.output_schema {
             Some(schema) if !tool.result_fits_by_type() => Some(Arc::new(Schema::compile(schema).map_err(refuse)?)),
             _ => None,
         };
-        let digest = digest(&spec);
-        Ok(Self { name, spec, arguments, result, places: None, tool, digest, declared: Arc::default() })
+        let unchecked = [("arguments", Some(&arguments)), ("results", result.as_ref())];
+        let unchecked = unchecked.into_iter().filter_map(|(of, schema)| unchecked_note(of, schema?.unchecked()));
+        let notes = unchecked.chain(tool.notes()).collect();
+        let (effect_origin, declared, digest) = (tool.effect_origin().map(Into::into), Arc::default(), digest(&spec));
+        Ok(Self { name, spec, arguments, result, places: None, tool, digest, declared, notes, effect_origin })
     }
 
     /// Returns the tool with all changes applied whose patterns match its name. It shares the semaphore of `before`,
@@ -131,6 +132,7 @@ impl Registered {
         });
         // The effect is the only part of the digest that a change can affect.
         if self.spec.manifest.effect != effect {
+            self.effect_origin = Some("the rules of this host".into());
             self.digest = digest(&self.spec);
         }
         self
@@ -276,12 +278,14 @@ impl Registry {
             let mut state = self.write();
             state.remove_tools_of(server);
             state.servers.remove(server);
+            state.left_out.clear(server);
+            state.left_out.set_note(server, None);
         }
         self.notify();
     }
 
     /// Replaces all tools of a server in one step. Returns the errors of those that could not be registered; the others
-    /// are.
+    /// are. The errors are kept in the place of those of the tools before.
     pub(crate) fn replace(&self, server: &str, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Vec<InvalidTool> {
         let mut refused = Vec::new();
         let mut accepted: BTreeMap<String, Registered> = BTreeMap::new();
@@ -304,9 +308,38 @@ impl Registry {
             for (name, registered) in accepted {
                 state.insert(registered, before.get(&name));
             }
+            state.left_out.clear(server);
+            state.left_out.add(server, refused.iter().cloned());
         }
         self.notify();
         refused
+    }
+
+    /// Adds tools of a server that its source left out, until its tools are replaced.
+    pub(crate) fn leave_out(&self, server: &str, tools: impl IntoIterator<Item = InvalidTool>) {
+        self.write().left_out.add(server, tools);
+        self.notify();
+    }
+
+    /// Sets what callers of a tool that the server does not have are told; `None`: nothing.
+    pub(crate) fn set_note(&self, server: &str, note: Option<String>) {
+        self.write().left_out.set_note(server, note);
+    }
+
+    /// Sets that a server starts whose tools are not known, and how long code that names it waits; `None`: it does not.
+    pub(crate) fn set_starting(&self, server: &str, waits: Option<std::time::Duration>) {
+        let is_new = self.write().left_out.set_starting(server, waits);
+        is_new.then(|| self.notify());
+    }
+
+    /// Returns the servers that start and whose tools are not known.
+    pub(crate) fn starting(&self) -> BTreeMap<String, ServerStart> {
+        self.read().left_out.starting().clone()
+    }
+
+    /// Returns the tools that were offered and are not registered.
+    pub(crate) fn left_out(&self) -> Vec<InvalidTool> {
+        self.read().left_out.all()
     }
 
     /// Changes the manifests of the tools that a pattern matches, now and in future.
@@ -329,17 +362,21 @@ impl Registry {
         self.read().servers.iter().map(|(server, origin)| (server.clone(), origin.to_string())).collect()
     }
 
-    /// Returns the error for a name that no tool has: `UNKNOWN_TOOL` or `UNKNOWN_SERVER`, and a message with the most
-    /// similar name, if there is one.
+    /// Returns the error for a name that no tool has: `UNKNOWN_TOOL` or `UNKNOWN_SERVER`, and a message with the reason
+    /// why the tool was left out, or with the most similar name, if there is one.
     pub(crate) fn unknown(&self, name: &ToolName) -> (ErrorCode, String) {
         let (by_name, state) = (self.by_name(), self.read());
         let (server, tool) = (name.server(), name.tool());
+        if let Some(reason) = state.left_out.reason(server, name.as_str()) {
+            return (ErrorCode::UnknownTool, format!("the tool {name} was left out by the host: {reason}"));
+        }
         let hint = |meant: Option<&str>| meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
         if state.servers.contains_key(server) {
             let callable = by_name.values().filter(|it| it.spec.manifest.callable_from_code);
             let names: Vec<_> = callable.filter(|it| it.name.server() == server).map(|it| it.name.tool()).collect();
             let hint = hint(nearest(tool, names));
-            (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}"))
+            let note = state.left_out.note(server);
+            (ErrorCode::UnknownTool, format!("the server {server:?} has no tool {tool:?}{hint}{note}"))
         } else {
             let names: Vec<_> = state.servers.keys().map(String::as_str).collect();
             (ErrorCode::UnknownServer, format!("there is no server {server:?}{}", hint(nearest(server, names))))
@@ -360,22 +397,4 @@ impl State {
         Arc::make_mut(&mut self.by_name).retain(|_, it| it.name.server() != server);
         before
     }
-}
-
-/// Checks that a server's name is not one of the two reserved names.
-///
-/// # Errors
-/// The name is reserved; the text says for what.
-fn check_free(server: &str) -> Result<(), String> {
-    let reason = match server {
-        INTROSPECTION_SERVER => "what code asks about its tools is answered under it, such as mcp.search",
-        LOCAL_SERVER => "functions that run inside the sandbox stand under it",
-        _ => return Ok(()),
-    };
-    Err(format!("the server name {server:?} is reserved: {reason}; use another one"))
-}
-
-/// Returns the message that a server's name belongs to another origin.
-fn taken(server: &str, other: &str, origin: &str) -> String {
-    format!("the server name {server:?} belongs to {other}; {origin} needs another one")
 }

@@ -21,20 +21,31 @@ const MAX_PATTERNS: usize = 200;
 /// The keywords whose subschemas apply to the value itself, not to a part of it.
 const IN_PLACE_KEYWORDS: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// The keywords among [`IN_PLACE_KEYWORDS`] that hold an object of subschemas by property name.
-const BY_NAME_KEYWORDS: [&str; 2] = ["dependentSchemas", "dependencies"];
+/// The keywords that hold an object of subschemas by name. The names are no keywords, whatever they are.
+pub(super) const BY_NAME_KEYWORDS: [&str; 6] =
+    ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
 /// The keywords that hold values, not subschemas.
-const DATA_KEYWORDS: [&str; 4] = ["const", "default", "enum", "examples"];
+pub(super) const DATA_KEYWORDS: [&str; 4] = ["const", "default", "enum", "examples"];
 /// The keywords that hold subschemas which apply only where a reference points to them.
 const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 /// The keywords that hold references.
-const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+pub(super) const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// The result of checking a schema that is usable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Checked {
-    /// `true` if the schema contains itself, as that of a tree does.
-    pub(crate) is_recursive: bool,
+    /// The number of subschemas, with every reference written out up to where the schema contains itself.
+    pub(crate) cost: u64,
+    /// The number of places where the schema contains itself, as that of a tree does; 0: it does not.
+    pub(crate) recursions: u64,
+}
+
+impl Checked {
+    fn and(self, other: Self) -> Self {
+        let (cost, recursions) =
+            (self.cost.saturating_add(other.cost), self.recursions.saturating_add(other.recursions));
+        Self { cost, recursions }
+    }
 }
 
 /// Checks that the evaluation of a schema ends, and soon.
@@ -47,23 +58,22 @@ pub(crate) fn check(schema: &Value) -> Result<Checked, String> {
     if bytes > MAX_BYTES {
         return Err(format!("its schema has {bytes} bytes; at most {MAX_BYTES} are taken"));
     }
-    let mut check = Check { root: schema, costs: HashMap::new(), open: Vec::new(), patterns: 0, is_recursive: false };
-    check.cost(schema, true)?;
+    let mut check = Check { root: schema, costs: HashMap::new(), open: Vec::new(), patterns: 0 };
+    let checked = check.cost(schema, true)?;
     // The validator compiles all definitions, also those without references.
     check.definitions(schema, 0)?;
-    Ok(Checked { is_recursive: check.is_recursive })
+    Ok(checked)
 }
 
 /// The state of a check.
 struct Check<'a> {
     root: &'a Value,
     /// The costs of the subschemas that were visited, by their address.
-    costs: HashMap<*const Value, u64>,
+    costs: HashMap<*const Value, Checked>,
     /// The subschemas around the current one; `true`: it applies to the same value as the one around it.
     open: Vec<(*const Value, bool)>,
     /// The number of regular expressions so far.
     patterns: usize,
-    is_recursive: bool,
 }
 
 impl<'a> Check<'a> {
@@ -72,15 +82,15 @@ impl<'a> Check<'a> {
     ///
     /// # Errors
     /// The schema is too deep, refers to itself in a loop, or costs too much.
-    fn cost(&mut self, schema: &'a Value, in_place: bool) -> Result<u64, String> {
+    fn cost(&mut self, schema: &'a Value, in_place: bool) -> Result<Checked, String> {
         let place = std::ptr::from_ref(schema);
         if let Some(known) = self.costs.get(&place) {
             return Ok(*known);
         }
         if let Some(at) = self.open.iter().position(|(open, _)| *open == place) {
             let stays = in_place && self.open.iter().skip(at + 1).all(|(_, in_place)| *in_place);
-            self.is_recursive = true;
-            return if stays { Err("its schema refers to itself in a loop".into()) } else { Ok(1) };
+            let again = Checked { cost: 1, recursions: 1 };
+            return if stays { Err("its schema refers to itself in a loop".into()) } else { Ok(again) };
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(format!("its schema nests more than {MAX_DEPTH} levels"));
@@ -89,16 +99,16 @@ impl<'a> Check<'a> {
         let cost = match schema {
             Value::Object(members) => self.members(members)?,
             Value::Array(items) => {
-                let mut cost = 0_u64;
+                let mut cost = Checked::default();
                 for item in items {
-                    cost = cost.saturating_add(self.cost(item, in_place)?);
+                    cost = cost.and(self.cost(item, in_place)?);
                 }
                 cost
             }
-            _ => 0,
+            _ => Checked::default(),
         };
         self.open.pop();
-        if cost > MAX_COST {
+        if cost.cost > MAX_COST {
             return Err(format!("its schema asks more than {MAX_COST} questions, with its references written out"));
         }
         self.costs.insert(place, cost);
@@ -106,14 +116,14 @@ impl<'a> Check<'a> {
     }
 
     /// Returns the cost of a schema that is an object.
-    fn members(&mut self, members: &'a serde_json::Map<String, Value>) -> Result<u64, String> {
-        let mut cost = 1_u64;
+    fn members(&mut self, members: &'a serde_json::Map<String, Value>) -> Result<Checked, String> {
+        let mut cost = Checked { cost: 1, recursions: 0 };
         for (keyword, value) in members {
             let keyword = keyword.as_str();
             match value {
                 Value::String(reference) if REFERENCE_KEYWORDS.contains(&keyword) => {
                     let target = self.target(reference)?;
-                    cost = cost.saturating_add(self.cost(target, true)?);
+                    cost = cost.and(self.cost(target, true)?);
                 }
                 Value::String(_) if keyword == "pattern" => self.count_pattern()?,
                 Value::Object(_) | Value::Array(_)
@@ -126,10 +136,10 @@ impl<'a> Check<'a> {
                     match value {
                         Value::Object(by_name) if BY_NAME_KEYWORDS.contains(&keyword) => {
                             for schema in by_name.values() {
-                                cost = cost.saturating_add(self.cost(schema, true)?);
+                                cost = cost.and(self.cost(schema, in_place)?);
                             }
                         }
-                        _ => cost = cost.saturating_add(self.cost(value, in_place)?),
+                        _ => cost = cost.and(self.cost(value, in_place)?),
                     }
                 }
                 _ => {}
@@ -138,7 +148,7 @@ impl<'a> Check<'a> {
         // To find the members that are not evaluated yet, the validator evaluates everything else once more.
         let is_doubled =
             ["unevaluatedProperties", "unevaluatedItems"].iter().any(|keyword| members.contains_key(*keyword));
-        Ok(if is_doubled { cost.saturating_mul(2) } else { cost })
+        Ok(if is_doubled { cost.and(cost) } else { cost })
     }
 
     /// Counts a regular expression.
@@ -163,8 +173,12 @@ impl<'a> Check<'a> {
                     if DEFINITION_KEYWORDS.contains(&keyword.as_str()) {
                         self.cost(value, false)?;
                     }
-                    if !DATA_KEYWORDS.contains(&keyword.as_str()) {
-                        self.definitions(value, depth + 1)?;
+                    match value {
+                        Value::Object(by_name) if BY_NAME_KEYWORDS.contains(&keyword.as_str()) => {
+                            by_name.values().try_for_each(|schema| self.definitions(schema, depth + 1))?;
+                        }
+                        _ if DATA_KEYWORDS.contains(&keyword.as_str()) => {}
+                        _ => self.definitions(value, depth + 1)?,
                     }
                 }
                 Ok(())
@@ -252,14 +266,15 @@ mod tests {
         ] {
             assert!(check(&looping).is_err_and(|reason| reason.contains("loop")), "{looping}");
         }
-        let recursive = Ok(Checked { is_recursive: true });
+        let recursions = |schema: serde_json::Value| check(&schema).map(|checked| checked.recursions);
         let tree = json!({"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
-        assert_eq!(check(&tree), recursive);
-        assert_eq!(check(&json!({"not": {"items": {"$ref": "#"}}})), recursive);
-        assert_eq!(check(&json!(true)), Ok(Checked { is_recursive: false }));
+        assert_eq!(recursions(tree), Ok(1));
+        assert_eq!(recursions(json!({"not": {"items": {"$ref": "#"}}})), Ok(1));
+        assert_eq!(recursions(json!({"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}})), Ok(2));
+        assert_eq!(recursions(json!(true)), Ok(0));
         let shared =
             json!({"properties": {"a": {"$ref": "#/$defs/p"}, "b": {"$ref": "#/$defs/p"}}, "$defs": {"p": {}}});
-        assert_eq!(check(&shared), Ok(Checked { is_recursive: false }));
+        assert_eq!(recursions(shared), Ok(0));
     }
 
     #[test]
@@ -280,6 +295,20 @@ mod tests {
         }
         assert!(check(&left_over).is_err_and(|reason| reason.contains("questions")));
         assert!(check(&json!({"description": "x".repeat(MAX_BYTES)})).is_err());
+    }
+
+    #[test]
+    fn a_property_may_have_the_name_of_a_keyword() {
+        let mut costly = json!({});
+        for _ in 0..20 {
+            costly = json!({"anyOf": [costly], "unevaluatedProperties": false});
+        }
+        for name in ["default", "enum", "$defs", "allOf"] {
+            let schema = json!({"properties": {name: costly}});
+            assert!(check(&schema).is_err_and(|reason| reason.contains("questions")), "{name}");
+            assert!(check(&json!({"properties": {name: {"items": {"$id": "x"}}}})).is_err(), "{name}");
+            assert!(check(&json!({"properties": {name: {"items": {"$ref": "#"}}}})).is_ok(), "{name}");
+        }
     }
 
     #[test]

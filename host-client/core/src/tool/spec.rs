@@ -165,4 +165,21 @@ pub trait Tool: Send + Sync + 'static {
     fn result_fits_by_type(&self) -> bool {
         false
     }
+
+    /// Returns what a person should know of it beside its description, as sentences; nothing by default.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns where its effect comes from, for people; `None`, the default: from whoever registered it.
+    fn effect_origin(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns the part of a result that its output schema describes, where the whole does not fit; `None`, the default,
+    /// if there is no such part. A tool that adds to what its source answers returns that answer here.
+    fn typed_part(&self, result: &Value) -> Option<Value> {
+        let _ = result;
+        None
+    }
 }

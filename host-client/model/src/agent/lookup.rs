@@ -1,5 +1,7 @@
 //! The tools `search_tools`, `describe_tools` and `read_output`.
 
+use std::time::Duration;
+
 use relay_proto::ToolPatterns;
 use serde_json::{Value, json};
 
@@ -32,6 +34,12 @@ impl ExecuteCode {
                 }
             };
         }
+        let starting = tools.starting();
+        if !starting.is_empty() {
+            let of = |(server, since): &(String, Duration)| format!("{server} (since {} s)", since.as_secs());
+            let some: Vec<_> = starting.iter().take(introspect::MAX_FOUND).map(of).collect();
+            answer["still_starting"] = json!(some);
+        }
         listed(answer)
     }
 
@@ -56,7 +64,7 @@ impl ExecuteCode {
 
     /// Describes one tool, without schemas that are too large.
     fn describe_one(&self, name: &str) -> Value {
-        let described = introspect::describe(self.client.host().tools(), &ToolPatterns::default(), name);
+        let described = introspect::declare(self.client.host().tools(), &ToolPatterns::default(), name);
         let mut tool = described.unwrap_or_else(|(_, error)| json!({"name": short_name(name), "error": error}));
         if let Some(members) = tool.as_object_mut()
             && Value::from(members.clone()).to_string().len() > MAX_DESCRIPTION_BYTES

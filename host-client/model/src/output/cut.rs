@@ -21,7 +21,7 @@ impl Default for CutConfig {
 }
 
 /// Cuts the middle out of a text. Returns `None` if it is short enough, or was already cut.
-pub(super) fn cut(text: &str, config: CutConfig) -> Option<String> {
+pub(crate) fn cut(text: &str, config: CutConfig) -> Option<String> {
     if text.len() <= config.characters {
         return None;
     }

@@ -135,7 +135,7 @@ impl OutputStore {
     }
 
     /// Keeps a result, and returns its handle; `None` if it is too large.
-    pub(super) fn keep(&self, text: &str, is_json: bool) -> Option<String> {
+    pub(crate) fn keep(&self, text: &str, is_json: bool) -> Option<String> {
         if text.len() > self.config.bytes.min(self.config.shared_bytes) || self.config.entries == 0 {
             return None;
         }

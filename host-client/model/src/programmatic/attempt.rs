@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
     pub(super) fn new(programmatic: &'a Programmatic, request: ProgrammaticRequest) -> Self {
         let phase = request.phase.map(|phase| teach::phase(phase).to_owned());
         // The application's own prompt comes first, unchanged.
-        let system = [request.system.clone(), Some(programmatic.teaching()), phase];
+        let system = [request.system.clone(), Some(programmatic.teaching_in(request.phase)), phase];
         let system = system.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
         let messages = vec![Message::user(&request.prompt)];
         Self { programmatic, request, system, messages, attempts: Vec::new() }

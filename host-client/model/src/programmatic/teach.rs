@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use relay_proto::ErrorCode;
+
 use super::answer::ProgrammaticError;
 use crate::output::OutputConfig;
-use crate::report::printed;
+use crate::report::Printed;
 use crate::surroundings::surroundings;
 use host_client_core::error::ExecutionError;
 use host_client_core::rules::policy::Phase;
@@ -56,7 +58,8 @@ pub(super) fn failure(error: &ProgrammaticError) -> String {
 
 /// Describes the error of an execution.
 fn execution(error: &ExecutionError) -> String {
-    let mut text = format!("The program failed. {}: {}", error.code, shortened_text(&error.message, MESSAGE_BYTES));
+    let what = if error.code == ErrorCode::CheckFailed { "was not run" } else { "failed" };
+    let mut text = format!("The program {what}. {}: {}", error.code, shortened_text(&error.message, MESSAGE_BYTES));
     // Writing to a String cannot fail, here and below.
     if let (Some(line), Some(column)) = (error.line, error.column) {
         let _ = write!(text, "\nAt line {line}, column {column} of your answer.");
@@ -71,7 +74,11 @@ fn execution(error: &ExecutionError) -> String {
         let _ = write!(text, "\nHint: {}", shortened_text(hint, MESSAGE_BYTES));
     }
     if !error.output.is_empty() {
-        let _ = write!(text, "\nIt had printed:\n{}", shortened_text(&printed(&error.output), MESSAGE_BYTES));
+        let _ = write!(
+            text,
+            "\nIt had printed:\n{}",
+            shortened_text(&Printed::new(&error.output, None).text, MESSAGE_BYTES)
+        );
     }
     text
 }

@@ -1,5 +1,8 @@
 //! Requests approvals by elicitation, from the client whose request runs the code.
 
+use std::io::{self, Write as _};
+use std::time::Duration;
+
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, EnumSchema,
@@ -7,6 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ElicitationMode, Peer, PeerRequestOptions, RequestHandle};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 use tokio::sync::{mpsc, oneshot};
 
 use host_client_core::rules::approval::{Approval, ApprovalRequest, Approver, CallbackApprover};
@@ -48,7 +52,7 @@ impl Questions {
     /// whose call no longer waits.
     pub(super) async fn ask_all(mut self, peer: Peer<RoleServer>, intent: Option<String>) {
         while let Some(Question { request, mut answer }) = self.0.recv().await {
-            let mut asked = match ask(&peer, &request, intent.as_deref()).await {
+            let (mut asked, _file) = match ask(&peer, &request, intent.as_deref()).await {
                 Ok(asked) => asked,
                 Err(reason) => {
                     // The call may have ended.
@@ -76,7 +80,7 @@ impl Questions {
     }
 }
 
-/// Sends a question.
+/// Sends a question. Returns it with the file that holds all of it, if it is too long for a message.
 ///
 /// # Errors
 /// The reason why it cannot be asked, worded for the model.
@@ -84,7 +88,7 @@ async fn ask(
     peer: &Peer<RoleServer>,
     request: &ApprovalRequest,
     intent: Option<&str>,
-) -> Result<RequestHandle<RoleServer>, &'static str> {
+) -> Result<(RequestHandle<RoleServer>, Option<NamedTempFile>), &'static str> {
     if !peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
         return Err(
             "this MCP client cannot ask its user (it offers no elicitation); start the server with a policy that \
@@ -103,25 +107,35 @@ async fn ask(
         .build();
     let requested_schema = ElicitationSchema::builder().required_enum_schema("allow", scopes).build();
     let requested_schema = requested_schema.map_err(|_| unasked)?;
-    let message = question(request, intent);
+    let (message, file) = question(request, intent).await;
     let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
     // No timeout: the deadline of the call ends the wait.
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
-    sent.map_err(|_| "the MCP client is gone")
+    sent.map(|sent| (sent, file)).map_err(|_| "the MCP client is gone")
 }
 
 /// Formats the question. Every line that the code or a server wrote is indented, so that a client that renders Markdown
-/// shows it literally.
-fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
-    let mut shown = prompt::describe(&prompt::Question {
-        tool: request.tool.as_str(),
-        effect: request.manifest.effect,
-        rule: &request.rule,
-        arguments: &request.arguments,
-        script: Some((&request.code, None)),
-        remaining: std::time::Duration::ZERO,
-    });
+/// shows it literally. What does not fit is written to a file, which is removed when the returned handle is dropped.
+async fn question(request: &ApprovalRequest, intent: Option<&str>) -> (String, Option<NamedTempFile>) {
+    let question = asked(request);
+    let mut described = prompt::describe(&question, space(), "");
+    let mut file = None;
+    if !described.is_whole {
+        let rest = match write_whole(request.clone()).await {
+            Ok(written) => {
+                let path = written.path().display().to_string();
+                file = Some(written);
+                format!("until it is answered, the whole question is in {path} on the machine of this MCP server")
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the whole question of an approval could not be written to a file");
+                "it is too long, and could not be written to a file".to_owned()
+            }
+        };
+        described = prompt::describe(&question, space(), &rest);
+    }
+    let mut shown = described.text;
     if let Some(intent) = intent {
         shown.push_str("The author of the code says what it is for:\n");
         let intent = visible(&intent[..intent.floor_char_boundary(MAX_INTENT_BYTES)]).into_owned();
@@ -138,7 +152,35 @@ fn question(request: &ApprovalRequest, intent: Option<&str>) -> String {
         text.push_str(line);
         text.push('\n');
     }
-    text
+    (text, file)
+}
+
+/// Returns the space for a question: clients show it in a window that scrolls.
+fn space() -> prompt::Space {
+    prompt::Space::new(100, 150)
+}
+
+/// Returns the content of the question.
+fn asked(request: &ApprovalRequest) -> prompt::Question<'_> {
+    prompt::Question {
+        tool: request.tool.as_str(),
+        effect: request.manifest.effect,
+        rule: &request.rule,
+        arguments: &request.arguments,
+        script: Some((&request.code, request.line)),
+        remaining: Duration::ZERO,
+    }
+}
+
+/// Writes the whole question to a new file that only the user of this process can read.
+async fn write_whole(request: ApprovalRequest) -> io::Result<NamedTempFile> {
+    let write = move || {
+        let question = asked(&request);
+        let mut file = tempfile::Builder::new().prefix("approval-").suffix(".txt").tempfile()?;
+        file.write_all(prompt::whole(&question, space().columns()).as_bytes())?;
+        Ok(file)
+    };
+    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
 }
 
 /// Reads the answer. Anything but one of the three choices denies the call.

@@ -10,6 +10,7 @@ use rmcp::service::RequestContext;
 
 use super::CodeServer;
 use super::elicit;
+use super::life::SessionLife;
 use super::progress::Progress;
 use crate::arguments::ExecuteArguments;
 use crate::output::Attachment;
@@ -29,19 +30,28 @@ impl CodeServer {
         };
         let (approver, questions) = elicit::approver();
         let running = self.run(request.approver(approver), Progress::new(&context));
-        // Cancelling the request drops the execution, which cancels it. The questions are asked in the task of the
-        // request, so that the client knows what they belong to.
+        // Cancelling the request drops the execution, which cancels it, and so does the end of the session. The questions
+        // are asked in the task of the request, so that the client knows what they belong to.
+        let life = context.extensions.get::<SessionLife>().cloned();
         let running = context.ct.run_until_cancelled(running);
+        let running = async {
+            match &life {
+                Some(life) => life.over().run_until_cancelled(running).await.flatten(),
+                None => running.await,
+            }
+        };
         match beside(running, questions.ask_all(context.peer.clone(), intent.clone())).await {
             Some(outcome) => self.tools.report(outcome, intent).await,
-            // The client does not read the answer of a cancelled request.
-            None => refused("CANCELLED: the request was cancelled"),
+            // The client seldom reads the answer of a cancelled request.
+            None => refused("CANCELLED: the request was cancelled, or its session ended, before the code had ended"),
         }
     }
 
     /// Runs code, and reports its progress.
     async fn run(&self, request: ExecuteRequest, progress: Progress) -> Result<Outcome, Error> {
-        let mut execution = self.tools.client().get().await?.execute(request).await?;
+        // The connection to the relay is this execution's until it has ended.
+        let client = self.tools.client().lease().await?;
+        let mut execution = client.execute(request).await?;
         match execution.events() {
             Some(events) => beside(execution, progress.follow(events)).await,
             None => execution.await,

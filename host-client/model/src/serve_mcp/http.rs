@@ -6,27 +6,23 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
+use super::sessions::Sessions;
 
 /// Minimum length of a token, in bytes.
 const MIN_TOKEN_BYTES: usize = 16;
-/// Maximum number of open sessions. Sessions of clients that disappear stay open until they are idle for too long.
-const MAX_SESSIONS: usize = 256;
-/// Time after which an idle session is closed: longer than any code runs, and longer than an approval usually takes.
-const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Header with the session of a request.
-const SESSION: &str = "mcp-session-id";
+pub(super) const SESSION: &str = "mcp-session-id";
 
 /// Settings of the MCP server over HTTP.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct HttpConfig {
     /// Bearer token that requests must carry; `None`: everyone who reaches the address may run code.
     pub token: Option<HttpToken>,
@@ -35,8 +31,26 @@ pub struct HttpConfig {
     pub hosts: Vec<String>,
     /// Origins of web pages that may use the server, such as `https://app.example.com:443`. Default: none.
     pub origins: Vec<String>,
+    /// Maximum number of open sessions. Another one closes the session that has run nothing for the longest time; if all
+    /// run something, it is refused with status 503. Default: 256.
+    pub sessions: usize,
+    /// Time after which a session is closed that runs nothing and whose client does not listen. Default: 30 min.
+    pub session_idle: Duration,
     /// Token that ends all sessions and their executions when it is cancelled.
     pub stop: CancellationToken,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            token: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            sessions: 256,
+            session_idle: Duration::from_secs(30 * 60),
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 /// Bearer token, kept as a digest.
@@ -80,9 +94,10 @@ pub fn router(server: CodeServer, config: HttpConfig) -> Router {
         StreamableHttpServerConfig::default().enforce_origin_validation().with_cancellation_token(config.stop);
     settings.allowed_hosts.extend(config.hosts);
     settings.allowed_origins = config.origins;
-    let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(SESSION_IDLE);
-    let sessions = Arc::new(sessions);
+    // The library marks the beginning of a stream with the id of its first event, and a client that goes on after that id
+    // would miss the event.
+    settings.sse_retry = None;
+    let sessions = Sessions::new(config.sessions, config.session_idle);
     let service = StreamableHttpService::new(move || Ok(server.for_another_session()), Arc::clone(&sessions), settings);
     let router = Router::new().nest_service("/mcp", service).layer(middleware::from_fn_with_state(sessions, bounded));
     match config.token {
@@ -104,10 +119,21 @@ async fn authenticated(State(expected): State<HttpToken>, request: Request, next
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "a bearer token is needed\n").into_response()
 }
 
-/// Refuses new sessions over the maximum, with status 503.
-async fn bounded(State(sessions): State<Arc<LocalSessionManager>>, request: Request, next: Next) -> Response {
-    if !request.headers().contains_key(SESSION) && sessions.sessions.read().await.len() >= MAX_SESSIONS {
-        return (StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions; end one of them\n").into_response();
+/// Refuses new sessions over the maximum, with status 503, and answers the end of a session as clients expect it: with
+/// status 204, or 404 if there is no such session.
+async fn bounded(State(sessions): State<Arc<Sessions>>, request: Request, next: Next) -> Response {
+    let session = request.headers().get(SESSION);
+    if session.is_none() && !sessions.has_room() {
+        let text = "there are too many sessions, and all run something; end one of them\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     }
-    next.run(request).await
+    let is_end = request.method() == Method::DELETE;
+    if is_end && session.is_some_and(|id| !id.to_str().is_ok_and(|id| sessions.has(id))) {
+        return (StatusCode::NOT_FOUND, "there is no such session\n").into_response();
+    }
+    let response = next.run(request).await;
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    response
 }

@@ -3,9 +3,12 @@
 mod approvals;
 mod audits;
 mod calls;
+mod doctors;
 mod exits;
 mod folder;
 mod interrupts;
+mod openapi;
+mod policies;
 mod progress;
 mod repl;
 mod runs;

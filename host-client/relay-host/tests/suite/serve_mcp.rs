@@ -6,13 +6,17 @@ mod cancelling;
 mod http;
 mod inspector;
 mod life;
+mod offers;
 mod processes;
 mod python;
 mod raw;
 mod relay;
 mod results;
+mod sessions;
 mod setup;
+mod starting;
 mod stdio;
+mod web;
 
 use std::time::{Duration, Instant};
 

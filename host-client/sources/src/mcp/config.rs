@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use host_client_core::{Error, ToolName};
+use host_client_core::{Error, INTROSPECTION_SERVER, LOCAL_SERVER, ToolName};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use serde_json::Value;
@@ -20,7 +20,9 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Key of the object that holds the servers.
 const SERVERS: &str = "mcpServers";
 /// Keys of a server's entry that are read. Others are ignored with a warning in the log.
-const KNOWN_KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "headers", "disabled"];
+const KNOWN_KEYS: [&str; 9] = ["type", "command", "args", "env", "cwd", "url", "headers", "disabled", TRUST];
+/// Key of the setting whether the annotations of a server are believed.
+const TRUST: &str = "trust_annotations";
 
 /// Configuration of MCP servers: how each is started or reached.
 ///
@@ -38,12 +40,22 @@ const KNOWN_KEYS: [&str; 8] = ["type", "command", "args", "env", "cwd", "url", "
 /// # Ok(()) }
 /// ```
 ///
-/// In every string, `${NAME}` and `${NAME:-default}` are replaced from this process's environment. A server with
-/// `"disabled": true` is left out. Unknown keys, such as those of other clients, are ignored with a warning in the log.
+/// In every string, `${NAME}` (or `${env:NAME}`, as VS Code has it) and `${NAME:-default}` are replaced from this
+/// process's environment. A server with `"disabled": true` is left out. A server whose entry is invalid is left out, too,
+/// and the others are not affected: [`McpConfig::problems`]. Unknown keys, such as those of other clients, are ignored
+/// with a warning in the log.
+///
+/// Annotations of a server, such as `readOnlyHint`, may declare that a tool only reads if the server is a program that
+/// this file has started, or if its entry has `"trust_annotations": true`.
+///
+/// A server's name has no dot, because its tools are called `name.tool`: each dot becomes `_`.
 #[derive(Debug, Clone)]
 pub struct McpConfig {
     pub(super) origin: String,
     pub(super) servers: BTreeMap<String, ServerConfig>,
+    pub(super) problems: BTreeMap<String, ServerProblem>,
+    /// Names as the file has them, of the servers that are mounted under another one.
+    pub(super) renamed: BTreeMap<String, String>,
 }
 
 /// Configuration of one server.
@@ -61,6 +73,7 @@ pub(super) struct ProcessConfig {
     /// Environment variables, beside those that every server gets.
     pub(super) env: BTreeMap<String, String>,
     pub(super) cwd: Option<PathBuf>,
+    pub(super) trusts_annotations: bool,
 }
 
 /// Configuration of a server that speaks MCP over streamable HTTP.
@@ -68,6 +81,7 @@ pub(super) struct ProcessConfig {
 pub(super) struct HttpConfig {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
+    pub(super) trusts_annotations: bool,
 }
 
 /// Error of a configuration of MCP servers.
@@ -109,16 +123,6 @@ pub enum McpConfigError {
         /// A summary of the second one: its program or its URL.
         second: String,
     },
-    /// The entry of a server is invalid.
-    #[error("{origin}: the server {server:?}: {problem}")]
-    Server {
-        /// The path of the file, or the origin given to [`McpConfig::from_json`].
-        origin: String,
-        /// The server's name.
-        server: String,
-        /// The problem with the entry.
-        problem: ServerProblem,
-    },
 }
 
 impl From<McpConfigError> for Error {
@@ -149,7 +153,8 @@ impl McpConfig {
     ///
     /// # Errors
     /// [`McpConfigError::Json`] if it is not a JSON object, [`McpConfigError::NoServers`] without `mcpServers`,
-    /// [`McpConfigError::TwoServers`] for a name given twice, [`McpConfigError::Server`] for an invalid entry.
+    /// [`McpConfigError::TwoServers`] for a name given twice. An invalid entry of one server is no error, but one of
+    /// [`McpConfig::problems`].
     pub fn from_json(json: &str, origin: impl Into<String>) -> Result<Self, McpConfigError> {
         let origin = origin.into();
         let json = json.trim_start_matches('\u{feff}');
@@ -162,24 +167,48 @@ impl McpConfig {
             return Err(McpConfigError::NoServers(origin));
         };
         let mut seen = BTreeMap::new();
-        let mut servers = BTreeMap::new();
         for (server, entry) in &entries.0 {
-            if let Some(first) = seen.insert(server, entry) {
+            if let Some(first) = seen.insert(server.as_str(), entry) {
                 let (first, second) = (first.summary(), entry.summary());
                 return Err(McpConfigError::TwoServers { origin, server: server.clone(), first, second });
             }
-            match read_server(server, entry) {
-                Ok(Some(config)) => drop(servers.insert(server.clone(), config)),
-                Ok(None) => tracing::debug!(server, origin, "an MCP server is disabled"),
-                Err(problem) => return Err(McpConfigError::Server { origin, server: server.clone(), problem }),
+        }
+        let mut config = Self { origin, servers: BTreeMap::new(), problems: BTreeMap::new(), renamed: BTreeMap::new() };
+        for (written, entry) in &entries.0 {
+            let server = undotted(written, |name| seen.contains_key(name) || config.renamed.contains_key(name));
+            match read_server(&server, entry) {
+                Ok(Some(read)) => drop(config.servers.insert(server.clone(), read)),
+                Ok(None) => {
+                    tracing::debug!(server, origin = config.origin, "an MCP server is disabled");
+                    continue;
+                }
+                Err(problem) => drop(config.problems.insert(server.clone(), problem)),
+            }
+            if server != *written {
+                tracing::warn!(
+                    "the MCP server {written:?} of {} is called {server:?} here, because a dot ends a server's name",
+                    config.origin
+                );
+                config.renamed.insert(server, written.clone());
             }
         }
-        Ok(Self { origin, servers })
+        Ok(config)
     }
 
-    /// Returns the names of the servers that are not disabled, sorted.
+    /// Returns the names of the servers that can be started, sorted: those that are not disabled and have no problem.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.keys().map(String::as_str)
+    }
+
+    /// Returns the servers whose entries are invalid, by name, each with the problem. They are not started.
+    pub fn problems(&self) -> impl Iterator<Item = (&str, &ServerProblem)> {
+        self.problems.iter().map(|(server, problem)| (server.as_str(), problem))
+    }
+
+    /// Describes where a server comes from, with its name as the file has it.
+    pub(super) fn origin_of(&self, server: &str) -> String {
+        let written = self.renamed.get(server).map_or(server, String::as_str);
+        format!("the MCP server {written:?} of {}", self.origin)
     }
 }
 
@@ -198,9 +227,32 @@ impl ServerConfig {
     }
 }
 
+/// Returns the name with `_` in the place of each dot, and a number after it if another server has that name.
+fn undotted(written: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !written.contains('.') {
+        return written.to_owned();
+    }
+    let name = written.replace('.', "_");
+    let numbered = (2_u32..).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(name)
+}
+
+impl ServerConfig {
+    /// Returns `true` if the server's annotations may declare that a tool only reads.
+    pub(super) fn trusts_annotations(&self) -> bool {
+        match self {
+            Self::Process(process) => process.trusts_annotations,
+            Self::Http(http) => http.trusts_annotations,
+        }
+    }
+}
+
 /// Reads the entry of one server. Returns `None` if it is disabled.
 fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, ServerProblem> {
     ToolName::new(server, "tool").map_err(|_| ServerProblem::Name)?;
+    if [INTROSPECTION_SERVER, LOCAL_SERVER].contains(&server) {
+        return Err(ServerProblem::Reserved);
+    }
     let Node::Object(members) = entry else {
         return Err(ServerProblem::WrongType { key: "its entry".into(), expected: "an object" });
     };
@@ -208,11 +260,15 @@ fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, Serve
     for key in members.keys().filter(|key| !KNOWN_KEYS.contains(key)) {
         tracing::warn!(server, key, "a key of an MCP server means nothing here and is ignored");
     }
-    match members.get("disabled") {
-        None | Some(Node::Other(Value::Null | Value::Bool(false))) => {}
-        Some(Node::Other(Value::Bool(true))) => return Ok(None),
-        Some(_) => return Err(ServerProblem::WrongType { key: "disabled".into(), expected: "true or false" }),
+    let switch = |key: &str| match members.get(key) {
+        None | Some(Node::Other(Value::Null)) => Ok(None),
+        Some(Node::Other(Value::Bool(yes))) => Ok(Some(*yes)),
+        Some(_) => Err(ServerProblem::WrongType { key: key.to_owned(), expected: "true or false" }),
+    };
+    if switch("disabled")? == Some(true) {
+        return Ok(None);
     }
+    let trust = switch(TRUST)?;
     let text = |key: &str| members.get(key).map(|node| node.text(key)).transpose().map(Option::flatten);
     let config = match (text("command")?, text("url")?) {
         (None, None) if text("type")?.as_deref() == Some("sse") => return Err(ServerProblem::Sse),
@@ -223,10 +279,12 @@ fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, Serve
             args: members.get("args").map_or(Ok(Vec::new()), |node| node.texts("args"))?,
             env: members.get("env").map_or(Ok(BTreeMap::new()), |node| node.text_members("env"))?,
             cwd: text("cwd")?.map(PathBuf::from),
+            // Whoever has a program started on this machine trusts it with far more.
+            trusts_annotations: trust.unwrap_or(true),
         }),
         (None, Some(url)) => {
             let headers = members.get("headers").map_or(Ok(BTreeMap::new()), |node| node.text_members("headers"))?;
-            ServerConfig::Http(HttpConfig::new(&url, headers)?)
+            ServerConfig::Http(HttpConfig::new(&url, headers, trust.unwrap_or(false))?)
         }
     };
     match (text("type")?.as_deref(), &config) {
@@ -239,7 +297,7 @@ fn read_server(server: &str, entry: &Node) -> Result<Option<ServerConfig>, Serve
 }
 
 impl HttpConfig {
-    fn new(url: &str, headers: BTreeMap<String, String>) -> Result<Self, ServerProblem> {
+    fn new(url: &str, headers: BTreeMap<String, String>, trusts_annotations: bool) -> Result<Self, ServerProblem> {
         let url = Url::parse(url).map_err(|_| ServerProblem::Url)?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
         if !is_web || !url.username().is_empty() || url.password().is_some() {
@@ -252,7 +310,7 @@ impl HttpConfig {
             value.set_sensitive(true);
             map.insert(header, value);
         }
-        let config = Self { url, headers: map };
+        let config = Self { url, headers: map, trusts_annotations };
         if !config.headers.is_empty() && config.url.scheme() != "https" && !config.is_of_this_machine() {
             return Err(ServerProblem::HeadersInTheClear);
         }

@@ -1,7 +1,8 @@
 //! Converts the result of an MCP tool to JSON for the code that called it.
 //!
 //! The first rule that fits decides, so that the same tool gives the same shape every time:
-//! - `structuredContent` is present: that value.
+//! - `structuredContent` is present: that value. Items other than texts, such as an image, are not lost: an object gets
+//!   them as its member `content`; any other value, or an object that has this member, is the first item of an array.
 //! - No content: `null`.
 //! - One text: if all of it is a JSON object or array, that JSON as it came, byte for byte; else the text as a string.
 //! - One other item: that item. Several items: an array of them, in which each text is a string, never parsed.
@@ -12,7 +13,7 @@
 //! text are left out, which are hints for user interfaces.
 
 use bytes::Bytes;
-use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ServerResult};
+use rmcp::model::{CallToolResult, ContentBlock, CustomResult, ErrorData, ServerResult};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
@@ -25,6 +26,9 @@ const MAX_BINARY_BYTES: usize = 4 << 20;
 const MAX_RESULT_BYTES: usize = 12 << 20;
 /// Maximum length of a failure's text, in bytes.
 const MAX_FAILURE_BYTES: usize = 4 << 10;
+
+/// Member of a structured result that holds the items beside it.
+const BESIDE: &str = "content";
 
 /// Result of a call as the server sent it.
 #[derive(Default)]
@@ -85,22 +89,22 @@ impl Answer {
         }
     }
 
-    /// Returns the failure's text: the texts of the content, else the structured content as JSON.
+    /// Returns the failure's text: the texts of the content, and the structured content as JSON.
     fn failure(self, tool: &str) -> String {
         let texts: Vec<String> = self.items.into_iter().filter_map(Item::into_text).collect();
-        match (texts.join("\n").trim(), self.structured) {
+        match (texts.join("\n").trim(), self.structured.filter(|structured| !structured.is_null())) {
             ("", None) => format!("{tool} failed and does not say why"),
             ("", Some(structured)) => clip(&structured.to_string(), MAX_FAILURE_BYTES),
-            (text, _) => clip(text, MAX_FAILURE_BYTES),
+            (text, structured) => with_details(text, structured),
         }
     }
 
     fn json(mut self, tool: &str) -> Result<Bytes, ToolError> {
-        if let Some(structured) = self.structured {
-            return Ok(serde_json::to_vec(&structured)?.into());
-        }
         for item in &self.items {
             item.check_binary(tool)?;
+        }
+        if let Some(structured) = self.structured {
+            return Ok(serde_json::to_vec(&beside(structured, self.items))?.into());
         }
         let value = match (self.items.pop(), self.items.is_empty()) {
             (None, _) => Value::Null,
@@ -109,6 +113,50 @@ impl Answer {
             (Some(last), false) => self.items.into_iter().chain([last]).map(Value::from).collect(),
         };
         Ok(serde_json::to_vec(&value)?.into())
+    }
+}
+
+/// Returns the text of an error that the server answered with: its message, and its data as JSON.
+pub(super) fn error(error: &ErrorData) -> String {
+    with_details(&error.message, error.data.clone().filter(|data| !data.is_null()))
+}
+
+/// Adds details to the text of a failure, unless the text is the same JSON.
+fn with_details(text: &str, details: Option<Value>) -> String {
+    match details {
+        Some(details) if serde_json::from_str::<Value>(text).ok().as_ref() != Some(&details) => {
+            // Both have their share of the room.
+            let text = clip(text, MAX_FAILURE_BYTES / 2);
+            format!("{text}\n{}", clip(&details.to_string(), MAX_FAILURE_BYTES / 2))
+        }
+        _ => clip(text, MAX_FAILURE_BYTES),
+    }
+}
+
+/// Joins structured content with the items beside it that are no texts: texts repeat the structured content for clients
+/// that do not know it.
+fn beside(structured: Value, items: Vec<Item>) -> Value {
+    let others: Vec<Value> = items.into_iter().filter(|item| matches!(item, Item::Other(_))).map(Value::from).collect();
+    match structured {
+        structured if others.is_empty() => structured,
+        Value::Object(mut members) if !members.contains_key(BESIDE) => {
+            members.insert(BESIDE.to_owned(), others.into());
+            Value::Object(members)
+        }
+        structured => std::iter::once(structured).chain(others).collect(),
+    }
+}
+
+/// Returns the part of a result that is structured content: a result without what [`beside`] adds.
+pub(super) fn structured(result: &Value) -> Option<Value> {
+    match result {
+        Value::Object(members) if members.get(BESIDE).is_some_and(Value::is_array) => {
+            let mut members = members.clone();
+            members.remove(BESIDE);
+            Some(Value::Object(members))
+        }
+        Value::Array(items) if items.len() > 1 => items.first().cloned(),
+        _ => None,
     }
 }
 

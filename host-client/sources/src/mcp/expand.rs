@@ -1,4 +1,4 @@
-//! Replaces `${NAME}` and `${NAME:-default}` in a configuration by environment variables.
+//! Replaces `${NAME}`, `${env:NAME}` and `${NAME:-default}` in a configuration by environment variables.
 
 /// Error of a string with variables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum ExpandError {
     #[error("the environment variable {0} is not set; set it, or write ${{{0}:-default}}")]
     Unset(String),
     /// The text between the braces is not the name of a variable. Holds the text.
-    #[error("${{{0}}} is no variable; there are ${{NAME}} and ${{NAME:-default}}")]
+    #[error("${{{0}}} is no variable; there are ${{NAME}}, ${{env:NAME}} and ${{NAME:-default}}")]
     NoName(String),
     /// A `${` has no closing `}`.
     #[error("a \"${{\" is not closed by a \"}}\"")]
@@ -20,9 +20,11 @@ pub(super) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Res
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         let (inside, remainder) = after.split_once('}').ok_or(ExpandError::Open)?;
-        let (name, default) = match inside.split_once(":-") {
+        // VS Code marks a variable of the environment so, because it has others.
+        let variable = inside.strip_prefix("env:").unwrap_or(inside);
+        let (name, default) = match variable.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
-            None => (inside, None),
+            None => (variable, None),
         };
         if !is_name(name) {
             return Err(ExpandError::NoName(inside.to_owned()));

@@ -17,7 +17,7 @@ use super::link::{Connection, Link, State};
 use super::listing::{HostHandler, Listing, list};
 use super::tool::McpTool;
 use super::transport::{Backing, Launch, Running};
-use host_client_core::tool::Tool;
+use host_client_core::tool::{InvalidTool, Tool};
 use host_client_core::tools::Mount;
 
 /// Pause before the first retry. It doubles with each failure.
@@ -28,6 +28,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// Number of failed attempts after which a server that never connected is given up.
 const FIRST_TRIES: u32 = 5;
+/// Maximum time for a connected server to list its changed tools.
+const LISTS_WITHIN: Duration = Duration::from_secs(30);
 /// Minimum time between two listings of the tools of one server.
 const LIST_EVERY: Duration = Duration::from_millis(200);
 /// Maximum time between the end of a process and the end of its output, or the reverse.
@@ -43,6 +45,8 @@ pub(super) struct Life {
     pub(super) catalogue: Option<Catalogue>,
     /// Maximum time for starting, initializing and listing together.
     pub(super) connect_within: Duration,
+    /// Maximum time that a call waits for the server to start.
+    pub(super) call_waits: Duration,
 }
 
 /// Server that was initialized and has listed its tools.
@@ -63,9 +67,20 @@ struct Tries {
 impl Life {
     /// Registers the tools of the catalogue, so that calls learn that the server still starts.
     pub(super) fn mount_catalogue(&self) {
+        self.set(State::starting(None));
+        self.mount.set_starting(Some(self.call_waits));
         if let Some(tools) = self.catalogue.as_ref().and_then(Catalogue::load) {
             self.register(tools);
         }
+    }
+
+    /// Sets the state, as the tools of the server see it and as calls of tools that it does not have are told.
+    fn set(&self, state: State) {
+        self.mount.set_note(self.link.note(&state));
+        if !matches!(state, State::Starting { after: None, .. }) {
+            self.mount.set_starting(None);
+        }
+        self.link.set(state);
     }
 
     /// Runs the server until `stop` is cancelled, then closes it. The server's name is free once this returns.
@@ -92,16 +107,16 @@ impl Life {
             let server = self.link.server();
             let Some(pause) = tries.next_pause() else {
                 tracing::error!(server, %why, "an MCP server is given up");
-                self.link.set(State::GivenUp { why });
+                self.set(State::GivenUp { why });
                 stop.cancelled().await;
                 break;
             };
             tracing::warn!(server, %why, ?pause, "an MCP server is not available");
-            self.link.set(State::Waiting { why: Arc::clone(&why), until: Instant::now() + pause });
+            self.set(State::Waiting { why: Arc::clone(&why), until: Instant::now() + pause });
             if stop.run_until_cancelled(sleep(pause)).await.is_none() {
                 break;
             }
-            self.link.set(State::Starting { after: Some(why) });
+            self.set(State::starting(Some(why)));
         }
         self.link.set(State::Closed);
     }
@@ -181,7 +196,7 @@ impl Life {
     ) -> Infallible {
         loop {
             changed.notified().await;
-            match timeout(self.connect_within, list(peer)).await {
+            match timeout(self.connect_within.min(LISTS_WITHIN), list(peer)).await {
                 Ok(Ok(listing)) => self.publish(peer, broken, listing).await,
                 Ok(Err(error)) => self.keep_old_tools(&error.to_string()),
                 Err(_) => self.keep_old_tools("it did not answer"),
@@ -197,18 +212,22 @@ impl Life {
 
     /// Registers the listed tools, lets calls through, and saves the list for the next start.
     async fn publish(&self, peer: &Peer<RoleClient>, broken: &mpsc::Sender<Failure>, listing: Listing) {
-        let Listing { tools, mut unreadable, .. } = listing;
+        let Listing { tools, unreadable, .. } = listing;
         let refused = self.register(tools.clone());
         let registered = tools.len().saturating_sub(refused.len());
-        unreadable.extend(refused);
-        for reason in &unreadable {
+        let left_out: Vec<String> = unreadable.iter().map(|tool| tool.reason.clone()).chain(refused).collect();
+        self.mount.leave_out(unreadable.into_iter().filter_map(|tool| {
+            let name = format!("{}.{}", self.link.server(), tool.name?);
+            Some(InvalidTool { name, reason: tool.reason })
+        }));
+        for reason in &left_out {
             tracing::warn!(server = self.link.server(), reason, "a tool of an MCP server is left out");
         }
-        self.link.set(State::Connected(Connection {
+        self.set(State::Connected(Connection {
             peer: peer.clone(),
             broken: broken.clone(),
             tools: registered,
-            left_out: unreadable.into(),
+            left_out: left_out.into(),
         }));
         if let Some(catalogue) = self.catalogue.clone() {
             let saved = tokio::task::spawn_blocking(move || catalogue.save(&tools)).await;

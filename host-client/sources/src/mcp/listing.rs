@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::failure::ListFailure;
+use super::text::clip;
 
 /// Maximum number of pages of one listing.
 const MAX_PAGES: usize = 100;
@@ -20,6 +21,9 @@ const MAX_PAGES: usize = 100;
 const MAX_TOOLS: usize = 2_000;
 /// Maximum size of all tools of a server as JSON, in bytes.
 const MAX_BYTES: usize = 16 << 20;
+
+/// Maximum length of the name of a tool that cannot be read, in bytes.
+const MAX_NAME_BYTES: usize = 300;
 
 /// Client side of an MCP connection. It offers no capability: the library declines requests of the server (sampling,
 /// elicitation) and lists no roots.
@@ -40,12 +44,21 @@ impl ClientHandler for HostHandler {
     }
 }
 
-/// Tools of a server, and the problems of those that cannot be read.
+/// Tools of a server, and those that cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) tools: Vec<Tool>,
-    pub(super) unreadable: Vec<String>,
+    pub(super) unreadable: Vec<Unreadable>,
     bytes: usize,
+}
+
+/// Tool that cannot be read.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    /// Name of the tool without its server; `None` if it has none.
+    pub(super) name: Option<String>,
+    /// Place of the tool in the list and the problem, as a sentence.
+    pub(super) reason: String,
 }
 
 /// Requests all pages.
@@ -97,12 +110,13 @@ impl Listing {
     fn add_page(&mut self, mut page: Value) -> Result<Option<String>, ListFailure> {
         let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else { return Err(ListFailure::NoList) };
         for (index, tool) in tools.into_iter().enumerate() {
-            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-            let name = format!("tool {index} ({:?})", super::text::clip(name, 100));
+            let name = tool.get("name").and_then(Value::as_str).map(|name| clip(name, MAX_NAME_BYTES));
             match serde_json::from_value(tool) {
                 Ok(tool) => self.add(tool)?,
                 Err(error) => {
-                    self.unreadable.push(format!("{name} cannot be read: {error}"));
+                    let shown = clip(name.as_deref().unwrap_or_default(), 100);
+                    let reason = format!("tool {index} ({shown:?}) cannot be read: {error}");
+                    self.unreadable.push(Unreadable { name, reason });
                     self.check()?;
                 }
             }

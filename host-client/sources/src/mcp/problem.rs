@@ -5,9 +5,12 @@ use super::expand::ExpandError;
 /// Problem with the entry of one MCP server in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerProblem {
-    /// The name of the server is empty, too long, or has a dot.
-    #[error("a server's name is not empty, is short, and has no dot: its tools are called \"name.tool\"")]
+    /// The name of the server is empty, too long, or has characters that no name has.
+    #[error("a server's name is not empty and is short; give it another name")]
     Name,
+    /// The name is one of those that are reserved: `mcp` and `local`.
+    #[error("its name is reserved for what code asks the host; give it another name")]
+    Reserved,
     /// The entry, or a member of it, has the wrong JSON type.
     #[error("{key} has to be {expected}")]
     WrongType {

@@ -15,6 +15,7 @@ use super::catalogue::{Catalogue, default_folder};
 use super::config::McpConfig;
 use super::life::Life;
 use super::link::{Link, State};
+use super::problem::ServerProblem;
 use super::transport::{Launch, SharedService};
 use host_client_core::error::Error;
 use host_client_core::tools::{Mount, Tools};
@@ -27,8 +28,8 @@ use host_client_core::tools::{Mount, Tools};
 /// use host_client_core::Tools;
 /// use host_client_sources::{McpOptions, McpServers};
 ///
-/// // No cache on disk, and more time for servers that npx or uvx install first.
-/// let options = McpOptions { catalogues: None, connect_within: Duration::from_secs(120) };
+/// // No cache on disk, and calls that do not wait for servers that start.
+/// let options = McpOptions { catalogues: None, call_waits: Duration::ZERO, ..McpOptions::default() };
 /// let servers = McpServers::with_options(&Tools::new(), options);
 /// assert!(servers.status().is_empty());
 /// ```
@@ -37,13 +38,20 @@ pub struct McpOptions {
     /// Folder that keeps each server's last list of tools, so that the tools are known while the server still starts;
     /// `None` keeps no lists. Default: `sandbox-relay/catalogue` in `$XDG_CACHE_HOME` or `~/.cache`.
     pub catalogues: Option<PathBuf>,
-    /// Maximum time for a server to start, answer `initialize` and list its tools. Default: 30 s.
+    /// Maximum time for a server to start, answer `initialize` and list its tools. After this time it is ended and started
+    /// again. Default: 10 min, because a first start may download packages.
     pub connect_within: Duration,
+    /// Maximum time that a call waits for a server that is being started. Default: 30 s.
+    pub call_waits: Duration,
 }
 
 impl Default for McpOptions {
     fn default() -> Self {
-        Self { catalogues: default_folder(), connect_within: Duration::from_secs(30) }
+        Self {
+            catalogues: default_folder(),
+            connect_within: Duration::from_secs(600),
+            call_waits: Duration::from_secs(30),
+        }
     }
 }
 
@@ -85,6 +93,15 @@ pub struct McpServers {
 struct Inner {
     links: BTreeMap<String, (Arc<Link>, String)>,
     lives: JoinSet<()>,
+    invalid: Vec<InvalidServer>,
+}
+
+/// Server that cannot be started, because its entry is invalid.
+#[derive(Debug)]
+struct InvalidServer {
+    status: ServerStatus,
+    /// Keeps the server's name, so that calls learn the problem; `None` if no server can have this name.
+    _mount: Option<Mount>,
 }
 
 /// State of one server, with its name and origin.
@@ -105,6 +122,8 @@ pub enum ServerState {
     Starting {
         /// Reason of the failure before, if this is a restart; `None` at the first start.
         after: Option<String>,
+        /// Time since the start.
+        since: Duration,
     },
     /// The server is connected, and answers calls.
     Connected {
@@ -119,6 +138,11 @@ pub enum ServerState {
         reason: String,
         /// Delay before the next attempt.
         again_in: Duration,
+    },
+    /// The entry of the server in its configuration is invalid, so that it is never started.
+    Invalid {
+        /// The problem with the entry, and what to do about it.
+        reason: String,
     },
     /// The server never connected, failed five times, and is not restarted.
     GivenUp {
@@ -144,7 +168,8 @@ impl McpServers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves the names of all servers of a configuration, then starts them in the background, all at once.
+    /// Reserves the names of all servers of a configuration, then starts them in the background, all at once. A server
+    /// with an invalid entry is not started: its state is [`ServerState::Invalid`], and calls of its tools are told why.
     ///
     /// # Errors
     /// The error of [`Tools::mount`] if a name is taken. It names both origins, and no server of the configuration is
@@ -153,14 +178,29 @@ impl McpServers {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(&self, config: McpConfig) -> Result<(), Error> {
-        let McpConfig { origin: file, servers } = config;
-        let mut mounted = Vec::new();
-        for (server, config) in servers {
-            let origin = format!("the MCP server {server:?} of {file}");
-            let mount = self.tools.mount(&server, origin.clone())?;
-            let catalogue = self.options.catalogues.as_deref().map(|folder| Catalogue::new(folder, &server, &config));
-            mounted.push((mount, origin, Launch::Configured(config), catalogue));
+        let mut invalid = Vec::new();
+        for (server, problem) in &config.problems {
+            let origin = config.origin_of(server);
+            let has_name = !matches!(problem, ServerProblem::Name | ServerProblem::Reserved);
+            let mount = has_name.then(|| self.tools.mount(server, origin.clone())).transpose()?;
+            if let Some(mount) = &mount {
+                mount.set_note(Some(format!("{origin} is not started: {problem}")));
+            }
+            let status = ServerStatus {
+                name: server.clone(),
+                origin,
+                state: ServerState::Invalid { reason: problem.to_string() },
+            };
+            invalid.push(InvalidServer { status, _mount: mount });
         }
+        let mut mounted = Vec::new();
+        for (server, entry) in &config.servers {
+            let origin = config.origin_of(server);
+            let mount = self.tools.mount(server, origin.clone())?;
+            let catalogue = self.options.catalogues.as_deref().map(|folder| Catalogue::new(folder, server, entry));
+            mounted.push((mount, origin, Launch::Configured(entry.clone()), catalogue));
+        }
+        self.lock().invalid.extend(invalid);
         for (mount, origin, launch, catalogue) in mounted {
             self.spawn(mount, origin, launch, catalogue);
         }
@@ -182,9 +222,9 @@ impl McpServers {
     }
 
     fn spawn(&self, mount: Mount, origin: String, launch: Launch, catalogue: Option<Catalogue>) {
-        let link = Arc::new(Link::new(mount.server(), launch.secrets()));
-        let connect_within = self.options.connect_within;
-        let life = Life { link: Arc::clone(&link), mount, launch, catalogue, connect_within };
+        let McpOptions { connect_within, call_waits, .. } = self.options;
+        let link = Arc::new(Link::new(mount.server(), launch.secrets(), launch.trusts_annotations(), call_waits));
+        let life = Life { link: Arc::clone(&link), mount, launch, catalogue, connect_within, call_waits };
         life.mount_catalogue();
         let mut inner = self.lock();
         inner.links.insert(link.server().to_owned(), (link, origin));
@@ -212,14 +252,20 @@ impl McpServers {
             origin: origin.clone(),
             state: link.state().into(),
         });
-        status.collect()
+        let mut all: Vec<_> = status.chain(inner.invalid.iter().map(|invalid| invalid.status.clone())).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     /// Closes all servers and removes their tools. Their processes get up to 4 s to end by themselves. Open calls end
     /// with `OUTCOME_UNKNOWN`. Servers that are added later are closed at once.
     pub async fn close(&self) {
         self.stop.cancel();
-        let mut lives = std::mem::take(&mut self.lock().lives);
+        let mut lives = {
+            let mut inner = self.lock();
+            inner.invalid.clear();
+            std::mem::take(&mut inner.lives)
+        };
         while lives.join_next().await.is_some() {}
     }
 }
@@ -227,7 +273,9 @@ impl McpServers {
 impl From<State> for ServerState {
     fn from(state: State) -> Self {
         match state {
-            State::Starting { after } => Self::Starting { after: after.map(|why| why.to_string()) },
+            State::Starting { after, since } => {
+                Self::Starting { after: after.map(|why| why.to_string()), since: since.elapsed() }
+            }
             State::Connected(connection) => {
                 Self::Connected { tools: connection.tools, left_out: connection.left_out.to_vec() }
             }
@@ -250,8 +298,10 @@ impl fmt::Display for ServerStatus {
 impl fmt::Display for ServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Starting { after: None } => f.write_str("starting"),
-            Self::Starting { after: Some(why) } => write!(f, "starting again, because {why}"),
+            Self::Starting { after: None, since } => write!(f, "still starting, since {} s", since.as_secs()),
+            Self::Starting { after: Some(why), since } => {
+                write!(f, "starting again, since {} s, because {why}", since.as_secs())
+            }
             Self::Connected { tools, left_out } if left_out.is_empty() => write!(f, "connected, {tools} tools"),
             Self::Connected { tools, left_out } => {
                 write!(f, "connected, {tools} tools; left out: {}", left_out.join("; "))
@@ -259,6 +309,7 @@ impl fmt::Display for ServerState {
             Self::Failed { reason, again_in } => {
                 write!(f, "not available: {reason}; started again in {} s", again_in.as_secs() + 1)
             }
+            Self::Invalid { reason } => write!(f, "not started: {reason}"),
             Self::GivenUp { reason } => write!(f, "given up: {reason}"),
             Self::Closed => f.write_str("closed"),
         }

@@ -13,14 +13,16 @@ use serde_json::{Map, Value};
 use super::content;
 use super::failure::{Failure, Fate, fate};
 use super::link::{Connection, Link};
+use super::message;
 use super::text::clip;
 use host_client_core::tool::Effect;
+use host_client_core::tool::validate::Schema;
 use host_client_core::tool::{CallContext, CallFuture, Tool, ToolError, ToolSpec};
 
 /// Maximum length of a description, in bytes. A longer one is cut.
 const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
-/// Maximum length of a server's error message, in bytes. A longer one is cut.
-const MAX_ERROR_BYTES: usize = 4 << 10;
+/// Maximum length of the reason why results are not checked, in bytes.
+const MAX_REASON_BYTES: usize = 300;
 /// Maximum time for a server to read the notification that a call is cancelled.
 const CANCEL_WITHIN: Duration = Duration::from_secs(10);
 
@@ -31,6 +33,27 @@ pub(super) struct McpTool {
 }
 
 impl McpTool {
+    /// Returns the effect of a call, and where it comes from. An annotation is a hint: one that makes a call more careful
+    /// is always believed, one that says that it only reads is believed of servers that are trusted.
+    fn effect(&self) -> (Option<Effect>, &'static str) {
+        let Some(annotations) = &self.listed.annotations else {
+            return (None, "unknown: the server has no annotations for it");
+        };
+        match annotations.read_only_hint {
+            Some(true) if self.link.trusts_annotations() => (Some(Effect::ReadOnly), "the server's readOnlyHint"),
+            Some(true) => {
+                (None, "unknown: the server's readOnlyHint is not believed without trust_annotations in its entry")
+            }
+            _ => (Some(Effect::Mutating), "the server's annotations, which do not say that it only reads"),
+        }
+    }
+
+    /// Returns the reason why the schema of its results cannot be checked; `None`: it can, or there is none.
+    fn unusable_output_schema(&self) -> Option<String> {
+        let schema = self.listed.output_schema.as_ref()?;
+        Schema::compile(&Value::Object((**schema).clone())).err()
+    }
+
     fn full_name(&self) -> String {
         format!("{}.{}", self.link.server(), self.listed.name)
     }
@@ -45,19 +68,36 @@ impl Tool for McpTool {
         let description = clip(description.or(title).unwrap_or_default(), MAX_DESCRIPTION_BYTES);
         let mut spec = ToolSpec::new(self.full_name(), description, Value::Object((*listed.input_schema).clone()));
         spec.output_schema = listed.output_schema.as_ref().map(|schema| Value::Object((**schema).clone()));
-        // The annotation of a server is a hint; a policy may override it.
-        spec.manifest.effect = listed.annotations.as_ref().map(|annotations| match annotations.read_only_hint {
-            Some(true) => Effect::ReadOnly,
-            _ => Effect::Mutating,
-        });
+        spec.manifest.effect = self.effect().0;
         spec
+    }
+
+    // A schema that cannot be used is the server's fault, and no reason to do without the tool.
+    fn result_fits_by_type(&self) -> bool {
+        self.unusable_output_schema().is_some()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let reason = self.unusable_output_schema();
+        reason
+            .map(|reason| format!("its results are not checked: {}", clip(&reason, MAX_REASON_BYTES)))
+            .into_iter()
+            .collect()
+    }
+
+    fn effect_origin(&self) -> Option<String> {
+        Some(self.effect().1.to_owned())
+    }
+
+    fn typed_part(&self, result: &Value) -> Option<Value> {
+        content::structured(result)
     }
 
     fn call(&self, arguments: Value, context: CallContext) -> CallFuture {
         let link = Arc::clone(&self.link);
         let (name, full_name) = (self.listed.name.clone(), self.full_name());
         Box::pin(async move {
-            let connection = link.connection()?;
+            let connection = link.connection_before(context.deadline).await?;
             let arguments = match arguments {
                 Value::Object(arguments) => arguments,
                 Value::Null => Map::new(),
@@ -78,7 +118,11 @@ impl Tool for McpTool {
 async fn call_error(link: &Link, connection: &Connection, error: ServiceError) -> ToolError {
     let server = link.server();
     match error {
-        ServiceError::McpError(error) => ToolError::new(clip(&error.message, MAX_ERROR_BYTES)),
+        ServiceError::McpError(error) if message::is_unreadable(&error) => ToolError::outcome_unknown(format!(
+            "the MCP server {server:?} answered with what cannot be read: {}; what was asked may have been done",
+            error.message
+        )),
+        ServiceError::McpError(error) => ToolError::new(content::error(&error)),
         ServiceError::TransportSend(error) => match fate(error.error.as_ref(), link.secrets()) {
             Fate::Refused(why) => ToolError::new(format!("the MCP server {server:?} did not take the call: {why}")),
             Fate::Lost(failure) => {

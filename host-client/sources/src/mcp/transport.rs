@@ -15,7 +15,6 @@ use rmcp::service::{
     Service, ServiceExt, ServiceRole,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,7 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::config::{HttpConfig, ProcessConfig, ServerConfig};
+use super::events::{MAX_EVENT_BYTES, ReadingClient};
 use super::failure::{Evidence, Failure};
+use super::lines::Lines;
 use super::link::Link;
 use super::listing::HostHandler;
 use super::process::Process;
@@ -34,8 +35,6 @@ use super::watched::{Seen, Watched};
 const PIPE_BYTES: usize = 64 << 10;
 /// Maximum time to connect to an HTTP server.
 const HTTP_CONNECTS_WITHIN: Duration = Duration::from_secs(10);
-/// Maximum size of one event of an HTTP server, in bytes. (The library bounds other bodies itself.)
-const MAX_EVENT_BYTES: usize = 64 << 20;
 /// Maximum pause before a broken event stream is opened again.
 const MAX_STREAM_PAUSE: Duration = Duration::from_secs(30);
 
@@ -58,8 +57,8 @@ pub(super) enum Backing {
 
 /// Transport to a server before the first message.
 pub(super) enum Wire {
-    Lines(Watched<Box<dyn AsyncRead + Send + Unpin>>, Box<dyn AsyncWrite + Send + Unpin>),
-    Http(StreamableHttpClientTransport<reqwest::Client>),
+    Lines(Lines<Watched<Box<dyn AsyncRead + Send + Unpin>>, Box<dyn AsyncWrite + Send + Unpin>>),
+    Http(StreamableHttpClientTransport<ReadingClient>),
 }
 
 /// Service of this process that can be connected to more than once.
@@ -75,12 +74,20 @@ impl Launch {
         }
     }
 
+    /// Returns `true` if the server's annotations may declare that a tool only reads.
+    pub(super) fn trusts_annotations(&self) -> bool {
+        match self {
+            Self::Configured(config) => config.trusts_annotations(),
+            Self::Service(_) => true,
+        }
+    }
+
     /// Starts the server, without sending it anything.
     pub(super) fn open(&self, link: &Link) -> Result<(Backing, Wire), Failure> {
         match self {
             Self::Configured(ServerConfig::Process(config)) => open_process(config, link),
-            Self::Configured(ServerConfig::Http(config)) => open_http(config).map_err(Failure::Client),
-            Self::Service(service) => Ok(open_service(service.clone())),
+            Self::Configured(ServerConfig::Http(config)) => open_http(config, link).map_err(Failure::Client),
+            Self::Service(service) => Ok(open_service(service.clone(), link)),
         }
     }
 }
@@ -90,11 +97,21 @@ fn open_process(config: &ProcessConfig, link: &Link) -> Result<(Backing, Wire), 
     let (process, stdout, stdin) =
         spawned.map_err(|error| Failure::Spawn { command: config.command.clone(), error })?;
     let seen = Seen::default();
-    let wire = Wire::Lines(Watched::new(Box::new(stdout), seen.clone()), Box::new(stdin));
+    let wire = lines(link, Box::new(stdout), Box::new(stdin), &seen);
     Ok((Backing::Process { process: Box::new(process), seen }, wire))
 }
 
-fn open_http(config: &HttpConfig) -> Result<(Backing, Wire), reqwest::Error> {
+/// Makes the transport to a server that reads and writes lines.
+fn lines(
+    link: &Link,
+    output: Box<dyn AsyncRead + Send + Unpin>,
+    input: Box<dyn AsyncWrite + Send + Unpin>,
+    seen: &Seen,
+) -> Wire {
+    Wire::Lines(Lines::new(link.server(), Watched::new(output, seen.clone()), input))
+}
+
+fn open_http(config: &HttpConfig, link: &Link) -> Result<(Backing, Wire), reqwest::Error> {
     let mut client = reqwest::Client::builder()
         .connect_timeout(HTTP_CONNECTS_WITHIN)
         // Headers may hold secrets, and are sent to the configured URL only.
@@ -115,11 +132,12 @@ fn open_http(config: &HttpConfig) -> Result<(Backing, Wire), reqwest::Error> {
         // Otherwise the library would send calls again in a new session.
         .reinit_on_expired_session(false);
     transport.retry_config = Arc::new(pauses);
-    let transport = StreamableHttpClientTransport::with_client(client.build()?, transport);
+    let client = ReadingClient::new(link.server(), client.build()?);
+    let transport = StreamableHttpClientTransport::with_client(client, transport);
     Ok((Backing::Http, Wire::Http(transport)))
 }
 
-fn open_service(service: SharedService) -> (Backing, Wire) {
+fn open_service(service: SharedService, link: &Link) -> (Backing, Wire) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let mut task = JoinSet::new();
     task.spawn(async move {
@@ -131,7 +149,7 @@ fn open_service(service: SharedService) -> (Backing, Wire) {
     });
     let (read, write) = tokio::io::split(ours);
     let seen = Seen::default();
-    let wire = Wire::Lines(Watched::new(Box::new(read), seen.clone()), Box::new(write));
+    let wire = lines(link, Box::new(read), Box::new(write), &seen);
     (Backing::Service { _task: task, seen }, wire)
 }
 
@@ -139,11 +157,7 @@ impl Wire {
     /// Initializes the MCP connection.
     pub(super) async fn initialize(self, host: HostHandler) -> Result<Running, ClientInitializeError> {
         match self {
-            // The library skips a line over its limit in silence; [`Watched`] ends the connection instead.
-            Self::Lines(read, write) => {
-                let transport = AsyncRwTransport::new_client(read, write).with_max_line_length(usize::MAX);
-                host.serve(transport).await
-            }
+            Self::Lines(transport) => host.serve(transport).await,
             Self::Http(transport) => host.serve(transport).await,
         }
     }

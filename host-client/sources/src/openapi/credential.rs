@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::document::Document;
 use super::error::{Flaw, Unusable};
-use super::place::Place;
-use super::text::percent_encoded;
+use super::place::{Place, is_cookie_text};
+use super::text::{percent_encoded, string_member};
 use crate::net;
 
 /// Minimum length of a secret that is removed from responses, in bytes: shorter ones occur in texts by chance.
@@ -48,6 +48,8 @@ pub enum Credential {
     },
     /// An API key, for schemes of the type `apiKey`.
     ApiKey(String),
+    /// What the scheme takes: an API key, a bearer token, or `user:password`.
+    Secret(String),
 }
 
 impl fmt::Debug for Credential {
@@ -56,7 +58,24 @@ impl fmt::Debug for Credential {
             Self::Bearer(_) => "Bearer(…)",
             Self::Basic { .. } => "Basic(…)",
             Self::ApiKey(_) => "ApiKey(…)",
+            Self::Secret(_) => "Secret(…)",
         })
+    }
+}
+
+impl Credential {
+    /// Returns the credential in the kind that a scheme takes.
+    fn of_scheme(&self, scheme: &Value) -> Self {
+        let Self::Secret(secret) = self else { return self.clone() };
+        let is_basic = string_member(scheme, "scheme").eq_ignore_ascii_case("basic");
+        match (string_member(scheme, "type"), secret.split_once(':')) {
+            ("apiKey", _) => Self::ApiKey(secret.clone()),
+            ("http", Some((user, password))) if is_basic => {
+                Self::Basic { user: user.to_owned(), password: password.to_owned() }
+            }
+            ("http", None) if is_basic => Self::ApiKey(secret.clone()),
+            _ => Self::Bearer(secret.clone()),
+        }
     }
 }
 
@@ -100,9 +119,10 @@ impl Credentials {
             })?;
             let refuse = |reason| Unusable::Credential { name: name.clone(), reason };
             let scheme = document.resolve(scheme).map_err(|_| refuse("it refers to what is not in the document"))?;
-            let placed = place(scheme, credential).map_err(refuse)?;
+            let credential = credential.of_scheme(scheme);
+            let placed = place(scheme, &credential).map_err(refuse)?;
             credentials.placed.insert(name.clone(), placed);
-            credentials.secrets.extend(secrets(credential));
+            credentials.secrets.extend(secrets(&credential));
         }
         // The longest comes first: a shorter one within it would leave a part of it.
         credentials.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -137,6 +157,7 @@ impl Credentials {
         self.placed.values().any(|placed| match (placed, place) {
             (Placed::Header(own, _), Place::Header(other)) => own == other,
             (Placed::Query { name: own, .. }, Place::Query) => *own == percent_encoded(name),
+            (Placed::Cookie(own), Place::Cookie) => own.split('=').next() == Some(name),
             _ => false,
         })
     }
@@ -147,9 +168,9 @@ impl Credentials {
         names.any(|other| self.placed.values().any(|it| matches!(it, Placed::Query { name, .. } if name == other)))
     }
 
-    /// Adds the credentials of these schemes to the headers and the query of a request.
-    pub(super) fn apply(&self, schemes: &[String], headers: &mut HeaderMap, query: &mut String) {
-        let mut cookies = Vec::new();
+    /// Adds the credentials of these schemes to the headers and the query of a request, and its cookies to the headers.
+    pub(super) fn apply(&self, schemes: &[String], headers: &mut HeaderMap, query: &mut String, cookies: &[String]) {
+        let mut cookies: Vec<&str> = cookies.iter().map(String::as_str).collect();
         for placed in schemes.iter().filter_map(|scheme| self.placed.get(scheme)) {
             match placed {
                 Placed::Header(name, value) => drop(headers.insert(name, value.clone())),
@@ -177,6 +198,20 @@ impl Credentials {
             }
         }
         text
+    }
+
+    /// Removes the credentials from bytes of the server that are no text.
+    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        self.secrets.iter().fold(bytes, |bytes, secret| {
+            let (mut redacted, mut rest) = (Vec::with_capacity(bytes.len()), &bytes[..]);
+            while let Some(at) = rest.windows(secret.len()).position(|window| window == secret.as_bytes()) {
+                redacted.extend_from_slice(&rest[..at]);
+                redacted.extend_from_slice(REDACTED.as_bytes());
+                rest = &rest[at + secret.len()..];
+            }
+            redacted.extend_from_slice(rest);
+            redacted
+        })
     }
 
     pub(super) fn are_empty(&self) -> bool {
@@ -210,8 +245,7 @@ fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str
             }
             "cookie" => {
                 let name = text("name");
-                let is_plain = |text: &str| text.bytes().all(|it| it.is_ascii_graphic() && !b";,\"\\".contains(&it));
-                if name.is_empty() || name.contains('=') || !is_plain(name) || !is_plain(key) {
+                if name.is_empty() || name.contains('=') || !is_cookie_text(name) || !is_cookie_text(key) {
                     return Err("a cookie's name or value holds what a cookie cannot hold");
                 }
                 Ok(Placed::Cookie(format!("{name}={key}")))
@@ -219,7 +253,7 @@ fn place(scheme: &Value, credential: &Credential) -> Result<Placed, &'static str
             _ => Err("it puts the key where none can be put"),
         },
         ("http", _) if http_scheme == "bearer" => Err("it takes a Bearer"),
-        ("http", _) if http_scheme == "basic" => Err("it takes a Basic"),
+        ("http", _) if http_scheme == "basic" => Err("it takes a Basic, a user and a password"),
         ("oauth2" | "openIdConnect", _) => Err("it takes a Bearer"),
         ("apiKey", _) => Err("it takes an ApiKey"),
         _ => Err("it is of a kind that is not known here"),
@@ -240,7 +274,7 @@ fn sensitive(value: &str) -> Result<HeaderValue, &'static str> {
 /// in JSON.
 fn secrets(credential: &Credential) -> Vec<String> {
     let plain = match credential {
-        Credential::Bearer(secret) | Credential::ApiKey(secret) => vec![secret.clone()],
+        Credential::Bearer(secret) | Credential::ApiKey(secret) | Credential::Secret(secret) => vec![secret.clone()],
         Credential::Basic { user, password } => vec![password.clone(), STANDARD.encode(format!("{user}:{password}"))],
     };
     let mut all: Vec<String> =

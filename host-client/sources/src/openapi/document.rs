@@ -1,10 +1,11 @@
 //! Reads an OpenAPI document: JSON or YAML, its version, its servers and its references.
 
+use std::collections::BTreeMap;
+
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::Url;
 
-use super::MAX_DOCUMENT_BYTES;
 use super::error::{Flaw, Unusable};
 
 /// Maximum number of references that are followed in a row.
@@ -19,17 +20,16 @@ pub(super) struct Document {
     root: Value,
     /// `true`: its schemas are written in the dialect of OpenAPI 3.0, not in JSON Schema.
     pub(super) is_3_0: bool,
+    /// Values for the variables of servers, by name.
+    variables: BTreeMap<String, String>,
 }
 
 impl Document {
     /// Parses JSON if the text begins with `{`, else YAML.
     ///
     /// # Errors
-    /// [`Unusable::Size`], [`Unusable::Syntax`] or [`Unusable::Version`].
+    /// [`Unusable::Syntax`] or [`Unusable::Version`].
     pub(super) fn parse(text: &str) -> Result<Self, Unusable> {
-        if text.len() > MAX_DOCUMENT_BYTES {
-            return Err(Unusable::Size);
-        }
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root: Value = if text.starts_with('{') {
             serde_json::from_str(text).map_err(|error| Unusable::Syntax(error.to_string()))?
@@ -43,7 +43,30 @@ impl Document {
             ["3", "1"] => false,
             _ => return Err(Unusable::Version(version.chars().take(20).collect())),
         };
-        Ok(Self { root, is_3_0 })
+        Ok(Self { root, is_3_0, variables: BTreeMap::new() })
+    }
+
+    /// Sets the values of variables of servers.
+    ///
+    /// # Errors
+    /// [`Unusable::Variable`] if no server of the document, of a path or of an operation takes one of them.
+    pub(super) fn set_variables(&mut self, variables: &BTreeMap<String, String>) -> Result<(), Unusable> {
+        fn members(value: &Value) -> Option<Vec<&Value>> {
+            value.as_object().map(|members| members.values().collect())
+        }
+        let items = self.root.get("paths").and_then(members).unwrap_or_default();
+        let operations = items.iter().filter_map(|item| members(item)).flatten();
+        let holders = std::iter::once(&self.root).chain(items.iter().copied()).chain(operations);
+        let servers: Vec<&Value> =
+            holders.filter_map(|holder| holder.get("servers").and_then(Value::as_array)).flatten().collect();
+        let is_taken = |name: &str, value: &str| servers.iter().any(|server| takes_variable(server, name, value));
+        match variables.iter().find(|(name, value)| !is_taken(name, value)) {
+            Some((name, value)) => Err(Unusable::Variable { name: name.clone(), value: value.clone() }),
+            None => {
+                self.variables.clone_from(variables);
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn root(&self) -> &Value {
@@ -79,7 +102,7 @@ impl Document {
     /// `base`: the URL of the document, to which relative ones refer.
     pub(super) fn servers(&self, holder: &Value, base: Option<&Url>) -> Vec<Url> {
         let servers = holder.get("servers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let spellings = servers.iter().take(MAX_SERVERS).flat_map(spellings);
+        let spellings = servers.iter().take(MAX_SERVERS).flat_map(|server| spellings(server, &self.variables));
         let mut urls: Vec<Url> = spellings.filter_map(|text| server_url(&text, base)).collect();
         if servers.is_empty() {
             urls.extend(server_url("/", base));
@@ -104,16 +127,30 @@ pub(super) fn server_url(text: &str, base: Option<&Url>) -> Option<Url> {
     Some(url)
 }
 
-/// Returns the URLs of a server with all values of its variables, those with the default values first.
-fn spellings(server: &Value) -> Vec<String> {
+/// Returns `true` if a server has a variable of this name that takes this value.
+fn takes_variable(server: &Value, name: &str, value: &str) -> bool {
+    let variable = server.get("variables").and_then(|variables| variables.get(name));
+    variable.is_some_and(|variable| match variable.get("enum").and_then(Value::as_array) {
+        Some(values) => values.iter().any(|listed| listed == value),
+        None => true,
+    })
+}
+
+/// Returns the URLs of a server with all values of its variables, those with the default values first. A variable with a
+/// value in `given` has that value alone.
+fn spellings(server: &Value, given: &BTreeMap<String, String>) -> Vec<String> {
     let template = server.get("url").and_then(Value::as_str).unwrap_or_default();
     let mut spellings = vec![template.to_owned()];
     let variables = server.get("variables").and_then(Value::as_object);
     for (name, variable) in variables.into_iter().flatten().take(MAX_SERVERS) {
         let place = format!("{{{name}}}");
         let others = variable.get("enum").and_then(Value::as_array).into_iter().flatten();
-        let values: Vec<&str> =
-            variable.get("default").into_iter().chain(others).filter_map(Value::as_str).take(MAX_SERVERS).collect();
+        let values: Vec<&str> = match given.get(name) {
+            Some(value) if takes_variable(server, name, value) => vec![value],
+            _ => {
+                variable.get("default").into_iter().chain(others).filter_map(Value::as_str).take(MAX_SERVERS).collect()
+            }
+        };
         let with = |value: &&str| spellings.iter().map(|text| text.replace(&place, value)).collect::<Vec<_>>();
         // Long values are skipped: up to 100 copies of them are made.
         spellings = values.iter().filter(|value| value.len() < 256).flat_map(with).take(MAX_ADDRESSES).collect();
@@ -164,7 +201,6 @@ mod tests {
         for deep in [format!("{{\"openapi\": {}", "[".repeat(100_000)), format!("a: {}", "[".repeat(100_000))] {
             assert!(matches!(Document::parse(&deep), Err(Unusable::Syntax(_))));
         }
-        assert!(matches!(Document::parse(&" ".repeat(MAX_DOCUMENT_BYTES + 1)), Err(Unusable::Size)));
     }
 
     #[test]

@@ -7,13 +7,16 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::body::Body;
+use super::choice::Choice;
 use super::credential::Credentials;
 use super::document::Document;
-use super::error::{Flaw, LeftOut};
-use super::parameters::{Arguments, Body, MAX_PARAMETERS, Parameter};
+use super::error::{Flaw, LeftOut, Unusable};
+use super::parameters::{Arguments, MAX_PARAMETERS, Parameter};
 use super::place::Place;
+use super::response;
 use super::text::{identifier, shortened, string_member, unique_name};
-use super::{MAX_OPERATION_BYTES, MAX_OPERATIONS, MAX_TOTAL_BYTES};
+use super::{MAX_OPERATION_BYTES, MAX_TOTAL_BYTES};
 use host_client_core::tool::ToolSpec;
 use host_client_core::tool::{Effect, Mode};
 
@@ -21,6 +24,11 @@ use host_client_core::tool::{Effect, Mode};
 const MAX_DESCRIPTION_CHARS: usize = 1_000;
 /// Maximum length of a path in descriptions and errors, in characters.
 const MAX_LABEL_CHARS: usize = 200;
+/// Maximum size of the schema of one operation's results, in bytes. Larger ones are left out.
+const MAX_RESULT_BYTES: usize = 32 << 10;
+/// Maximum size of the schemas of the results of all operations, in bytes: a relay gets them in one message with the
+/// others.
+const MAX_ALL_RESULTS_BYTES: usize = 2 << 20;
 /// Maximum number of concurrent calls of one operation.
 const CONCURRENCY: usize = 16;
 
@@ -79,6 +87,9 @@ pub(super) struct Reader<'a> {
     pub(super) credentials: &'a Credentials,
     /// Name of the server of tools, which is before the dot in a tool's name.
     pub(super) tools: &'a str,
+    pub(super) choice: &'a Choice,
+    /// Maximum number of operations that are read.
+    pub(super) most: usize,
 }
 
 /// Operation as the document writes it.
@@ -89,20 +100,52 @@ struct Written<'a> {
     operation: &'a Value,
 }
 
+impl Written<'_> {
+    /// Returns the name of the operation's tool, without that of its server: its id, else its method and path.
+    fn name(&self) -> String {
+        let id = self.operation.get("operationId").and_then(Value::as_str).map(identifier);
+        let method = self.method.as_str().to_lowercase();
+        id.filter(|name| !name.is_empty()).unwrap_or_else(|| identifier(&format!("{method}_{}", self.template)))
+    }
+}
+
 impl<'a> Reader<'a> {
-    /// Reads all operations, up to the limits of a document.
-    pub(super) fn read(&self) -> Operations {
+    /// Reads the chosen operations, up to the limits of a document.
+    ///
+    /// # Errors
+    /// [`Unusable::Choice`] with a tag or a pattern that no operation fits.
+    pub(super) fn read(&self) -> Result<Operations, Unusable> {
         let mut found = Operations { callable: Vec::new(), left_out: Vec::new() };
         let mut names = HashSet::new();
         let mut left = MAX_TOTAL_BYTES;
-        for (number, (label, written)) in self.written().enumerate() {
-            if number >= MAX_OPERATIONS {
-                found.left_out.push(LeftOut { operation: label, reason: Flaw::TooMany });
+        let mut left_for_results = MAX_ALL_RESULTS_BYTES;
+        let mut fitting: HashSet<&String> = HashSet::new();
+        let mut number = 0;
+        for (label, written) in self.written() {
+            let name = written.as_ref().ok().map(Written::name);
+            let tool = name.as_ref().map(|name| format!("{}.{name}", self.tools));
+            let operation = written.as_ref().map_or(&Value::Null, |written| written.operation);
+            if let Some(by) = self.choice.fitting(name.as_deref().unwrap_or_default(), &label, operation) {
+                if by.is_empty() {
+                    found.left_out.push(LeftOut { operation: label, tool, reason: Flaw::NotChosen });
+                    continue;
+                }
+                fitting.extend(by);
+            }
+            number += 1;
+            if number > self.most {
+                found.left_out.push(LeftOut { operation: label, tool, reason: Flaw::TooMany(self.most) });
                 break;
             }
+            let operation_of = operation;
             match written.and_then(|written| self.operation(&written, left)) {
                 Ok((mut operation, bytes)) => {
                     left = left.saturating_sub(bytes);
+                    let room = left_for_results.min(MAX_RESULT_BYTES);
+                    if let Some((schema, bytes)) = response::schema(self.document, operation_of, room) {
+                        left_for_results = left_for_results.saturating_sub(bytes);
+                        operation.spec.output_schema = Some(schema);
+                    }
                     let name = unique_name(&operation.spec.name, |name| names.contains(name));
                     operation.spec.name = format!("{}.{name}", self.tools);
                     names.insert(name);
@@ -111,11 +154,14 @@ impl<'a> Reader<'a> {
                 Err(reason) => {
                     let is_last_room = reason == Flaw::Size && left < MAX_OPERATION_BYTES;
                     let reason = if is_last_room { Flaw::TotalSize } else { reason };
-                    found.left_out.push(LeftOut { operation: label, reason });
+                    found.left_out.push(LeftOut { operation: label, tool, reason });
                 }
             }
         }
-        found
+        match self.choice.all().find(|one| number <= self.most && !fitting.contains(one)) {
+            Some(unfit) => Err(Unusable::Choice(unfit.clone())),
+            None => Ok(found),
+        }
     }
 
     /// Returns the operations that the document contains, each with its label for reports.
@@ -144,6 +190,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The reason why it is left out.
     fn operation(&self, written: &Written<'a>, left: usize) -> Result<(Operation, usize), Flaw> {
+        let name = written.name();
         let Written { template, item, ref method, operation: written } = *written;
         let members = written.as_object().ok_or(Flaw::Shape)?;
         self.check_server(item, written)?;
@@ -161,8 +208,6 @@ impl<'a> Reader<'a> {
         let path = pieces(template, &arguments.parameters)?;
         self.check_path(&path)?;
         let is_safe = is_safe(method);
-        let name = members.get("operationId").and_then(Value::as_str).map(identifier).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| identifier(&format!("{}_{template}", method.as_str().to_lowercase())));
         let description = description(method, template, members);
         let (parameters, schema, bytes) = arguments.finish(room)?;
         let mut spec = ToolSpec::new(name, description, schema)

@@ -1,23 +1,20 @@
-//! Reads the parameters and the body of an operation: the place and the serialization of each.
+//! Reads the parameters of an operation: the place and the serialization of each.
 
-use std::collections::BTreeMap;
-
-use http::header::HeaderValue;
 use serde_json::{Map, Value, json};
 
+use super::body::{self, Body, is_json};
 use super::credential::Credentials;
 use super::document::Document;
 use super::error::Flaw;
 use super::place::{Place, place};
 use super::schema::Translator;
+use super::style::{Style, query_style};
 use super::text::{shortened, string_member, unique_name};
 
 /// Maximum number of parameters of one operation.
 pub(super) const MAX_PARAMETERS: usize = 200;
 /// Maximum length of a parameter's description, in characters.
 const MAX_DESCRIPTION_CHARS: usize = 300;
-/// Media type of a form.
-pub(super) const FORM: &str = "application/x-www-form-urlencoded";
 /// Name of the argument that holds the body.
 pub(super) const BODY: &str = "body";
 
@@ -29,31 +26,6 @@ pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) style: Style,
-}
-
-/// Serialization of an array or an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// `a,b`, in paths and headers.
-    Simple { explode: bool },
-    /// `a=1&a=2`, or `a=1,2`.
-    Form { explode: bool },
-    /// `a=1%202`.
-    SpaceDelimited,
-    /// `a=1|2`.
-    PipeDelimited,
-    /// `a[x]=1`.
-    DeepObject,
-    /// A JSON text.
-    Json,
-}
-
-/// Serialization of a body.
-#[derive(Debug)]
-pub(super) enum Body {
-    Json(HeaderValue),
-    /// A form, with the properties that have a style of their own.
-    Form(BTreeMap<String, Style>),
 }
 
 /// Collector of the arguments of one operation.
@@ -110,29 +82,12 @@ impl<'a> Arguments<'a> {
         Ok(())
     }
 
-    /// Adds the body: JSON if the operation takes it, else a form. Returns `None` if it has no content.
+    /// Adds the body. Returns `None` if it has no content.
     ///
     /// # Errors
-    /// [`Flaw::Body`] if it is neither JSON nor a form, or the flaw of its schema.
+    /// [`Flaw::Body`] if it cannot be sent, or the flaw of its schema.
     pub(super) fn body(&mut self, written: &'a Value) -> Result<Option<Body>, Flaw> {
-        let Some(content) = written.get("content").and_then(Value::as_object) else { return Ok(None) };
-        let json = content.iter().find(|(media_type, _)| is_json(media_type));
-        let form = content.iter().find(|(media_type, _)| essence(media_type) == FORM);
-        let (body, content) = match (json, form) {
-            (Some((media_type, content)), _) => {
-                let media_type = HeaderValue::from_str(&essence(media_type)).map_err(|_| Flaw::Shape)?;
-                (Body::Json(media_type), content)
-            }
-            (None, Some((_, content))) => (Body::Form(styles(content)), content),
-            (None, None) => {
-                let named: Vec<&str> = content.keys().take(5).map(String::as_str).collect();
-                return Err(Flaw::Body(shortened(&named.join(", "), 200)));
-            }
-        };
-        let schema = match content.get("schema") {
-            Some(schema) => self.translator.schema(schema)?,
-            None => json!({}),
-        };
+        let Some((body, schema)) = body::read(&mut self.translator, written)? else { return Ok(None) };
         self.properties.insert(BODY.into(), schema);
         if written.get("required").and_then(Value::as_bool) == Some(true) {
             self.required.push(BODY.into());
@@ -164,46 +119,14 @@ fn style<'a>(parameter: &'a Value, place: &Place) -> Result<(Style, &'a Value), 
         return Ok((Style::Json, content.get("schema").unwrap_or(&Value::Bool(true))));
     }
     let schema = parameter.get("schema").unwrap_or(&Value::Bool(true));
+    let explode = parameter.get("explode").and_then(Value::as_bool).unwrap_or(false);
     let style = match (place, parameter.get("style").and_then(Value::as_str)) {
         (Place::Query, style) => query_style(parameter, style)?,
-        (Place::Path | Place::Header(_), None | Some("simple")) => {
-            Style::Simple { explode: parameter.get("explode").and_then(Value::as_bool).unwrap_or(false) }
-        }
+        (Place::Path | Place::Header(_), None | Some("simple")) => Style::Simple { explode },
+        (Place::Path, Some("label")) => Style::Label { explode },
+        (Place::Path, Some("matrix")) => Style::Matrix { explode },
+        (Place::Cookie, None | Some("form")) => Style::Simple { explode: false },
         _ => return Err("its style is not known here"),
     };
     Ok((style, schema))
-}
-
-/// Returns the style of a query parameter or of a form's property.
-fn query_style(holder: &Value, style: Option<&str>) -> Result<Style, &'static str> {
-    let explode = holder.get("explode").and_then(Value::as_bool);
-    match (style, explode) {
-        (None | Some("form"), explode) => Ok(Style::Form { explode: explode.unwrap_or(true) }),
-        (Some("spaceDelimited" | "pipeDelimited"), Some(true)) => Ok(Style::Form { explode: true }),
-        (Some("spaceDelimited"), _) => Ok(Style::SpaceDelimited),
-        (Some("pipeDelimited"), _) => Ok(Style::PipeDelimited),
-        (Some("deepObject"), _) => Ok(Style::DeepObject),
-        _ => Err("its style is not known here"),
-    }
-}
-
-/// Returns the styles of a form's properties that have one.
-fn styles(content: &Value) -> BTreeMap<String, Style> {
-    let encodings = content.get("encoding").and_then(Value::as_object).into_iter().flatten().take(MAX_PARAMETERS);
-    let styled = encodings.filter_map(|(name, encoding)| {
-        let style = encoding.get("style").and_then(Value::as_str)?;
-        Some((name.clone(), query_style(encoding, Some(style)).ok()?))
-    });
-    styled.collect()
-}
-
-/// Returns `true` for `application/json` and media types that end in `+json`.
-pub(super) fn is_json(media_type: &str) -> bool {
-    let essence = essence(media_type);
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
-}
-
-/// Returns a media type without its parameters, in lower case.
-fn essence(media_type: &str) -> String {
-    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }

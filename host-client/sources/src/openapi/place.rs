@@ -1,4 +1,4 @@
-//! The place of a parameter in a request: path, query or header.
+//! The place of a parameter in a request: path, query, header or cookie.
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use serde_json::Value;
@@ -12,6 +12,7 @@ pub(super) enum Place {
     Path,
     Query,
     Header(HeaderName),
+    Cookie,
 }
 
 /// Returns the place of a parameter; `None` for headers that are set elsewhere (`accept`, `authorization`,
@@ -31,7 +32,13 @@ pub(super) fn place(parameter: &Value, name: &str) -> Result<Option<Place>, &'st
                 Ok(Some(Place::Header(name)))
             }
         }
-        "cookie" => Err("cookies are not sent"),
+        "cookie" if is_cookie_text(name) && !name.contains('=') && !name.is_empty() => Ok(Some(Place::Cookie)),
+        "cookie" => Err("a cookie cannot have this name"),
         _ => Err("it is in no place that is known"),
     }
+}
+
+/// Returns `true` if a cookie's name or value may have these characters.
+pub(super) fn is_cookie_text(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic() && !b";,\"\\".contains(&byte))
 }

@@ -6,10 +6,14 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::body::{Body, FORM};
 use super::credential::Credentials;
+use super::error::Unfit;
+use super::multipart;
 use super::operation::{Operation, Piece, join};
-use super::parameters::{BODY, Body, FORM, Parameter, Style};
+use super::parameters::{BODY, Parameter};
 use super::place::Place;
+use super::style::Style;
 use super::text::percent_encoded;
 use crate::net::Request;
 use host_client_core::tool::ToolError;
@@ -18,28 +22,6 @@ use host_client_core::tool::ToolError;
 const MAX_DEPTH: usize = 8;
 /// Value of the header `accept`.
 const ACCEPTED: &str = "application/json, */*;q=0.5";
-
-/// Error of an argument that cannot be sent in its place.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
-    #[error("the argument {0:?} is missing")]
-    Missing(String),
-    #[error(
-        "the argument {0:?} goes into the path: it cannot be empty, \".\" or \"..\", or hold a slash, a backslash or a \
-         control character"
-    )]
-    Path(String),
-    #[error(
-        "the argument {0:?} nests too deeply to be written in a query, a form, a path or a header; pass plain values"
-    )]
-    Nested(String),
-    #[error("the argument {0:?} cannot be sent as a header: it holds a control character")]
-    Header(String),
-    #[error("the argument {0:?} would set a parameter that holds a credential")]
-    Credential(String),
-    #[error("the body is sent as a form: pass an object")]
-    Form,
-}
 
 /// Builds the request of a call from its arguments.
 ///
@@ -54,6 +36,7 @@ pub(super) fn build(
     let path = path(operation, &arguments)?;
     let mut url = join(server, &path).ok_or_else(|| Unfit::Path(operation.template.clone()))?;
     let mut query = String::new();
+    let mut cookies = Vec::new();
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
     for parameter in &operation.parameters {
@@ -75,9 +58,12 @@ pub(super) fn build(
                 let value = HeaderValue::try_from(text).map_err(|_| Unfit::Header(parameter.argument.clone()))?;
                 headers.insert(name, value);
             }
+            Place::Cookie => {
+                cookies.push(format!("{}={}", parameter.name, simple(parameter, value, percent_encoded)?));
+            }
         }
     }
-    credentials.apply(&operation.schemes, &mut headers, &mut query);
+    credentials.apply(&operation.schemes, &mut headers, &mut query, &cookies);
     if !query.is_empty() {
         url.set_query(Some(&query));
     }
@@ -90,7 +76,16 @@ pub(super) fn build(
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(FORM));
             Some(form(fields, styles)?.into())
         }
-        (Some(Body::Form(_)), Some(_)) => return Err(Unfit::Form.into()),
+        (Some(Body::Multipart(types)), Some(Value::Object(fields))) => {
+            let (media_type, bytes) = multipart::form(fields, types)?;
+            headers.insert(CONTENT_TYPE, media_type);
+            Some(bytes.into())
+        }
+        (Some(Body::Form(_) | Body::Multipart(_)), Some(_)) => return Err(Unfit::Form.into()),
+        (Some(Body::Raw(media_type)), Some(body)) => {
+            headers.insert(CONTENT_TYPE, media_type.clone());
+            Some(multipart::raw(body)?.into())
+        }
         (_, None) | (None, _) => None,
     };
     Ok(Request { method: operation.method.clone(), url, headers, body })
@@ -106,13 +101,13 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
                 let parameter = &operation.parameters[*index];
                 let argument = || parameter.argument.clone();
                 let value = arguments.get(&parameter.argument).ok_or_else(|| Unfit::Missing(argument()))?;
-                // Some servers and proxies treat an encoded slash as a slash.
+                // A slash is sent encoded. Some servers and proxies treat it as a slash: no part is a dot segment.
                 let is_whole = |text: &str| {
-                    !matches!(text, "" | "." | "..")
-                        && !text.contains(|character: char| matches!(character, '/' | '\\') || character.is_control())
+                    text.split('/').all(|part| !matches!(part, "" | "." | ".."))
+                        && !text.contains(|character: char| character == '\\' || character.is_control())
                 };
                 let mut fits = true;
-                let text = simple(parameter, value, |text| {
+                let text = segment(parameter, value, |text| {
                     fits &= is_whole(text);
                     percent_encoded(text)
                 })?;
@@ -126,7 +121,40 @@ fn path(operation: &Operation, arguments: &Value) -> Result<String, Unfit> {
     Ok(path)
 }
 
-/// Serializes a value for a path or a header, with commas between its parts.
+/// Serializes a value for a path.
+fn segment(parameter: &Parameter, value: &Value, mut encode: impl FnMut(&str) -> String) -> Result<String, Unfit> {
+    let (explode, mark) = match parameter.style {
+        Style::Label { explode } => (explode, "."),
+        Style::Matrix { explode } => (explode, ";"),
+        _ => return simple(parameter, value, encode),
+    };
+    let nested = || Unfit::Nested(parameter.argument.clone());
+    let mut scalar = |value: &Value| scalar(value).map(|text| encode(&text)).ok_or_else(nested);
+    let parts: Vec<String> = match value {
+        Value::Array(items) => items.iter().map(&mut scalar).collect::<Result<_, _>>()?,
+        Value::Object(members) => {
+            let mut parts = Vec::new();
+            for (name, value) in members {
+                let (name, value) = (scalar(&Value::String(name.clone()))?, scalar(value)?);
+                if explode { parts.push(format!("{name}={value}")) } else { parts.extend([name, value]) }
+            }
+            parts
+        }
+        value => vec![scalar(value)?],
+    };
+    if parts.is_empty() {
+        return Err(Unfit::Path(parameter.argument.clone()));
+    }
+    let name = match parameter.style {
+        // The members of an object have names of their own.
+        Style::Matrix { .. } if !(explode && value.is_object()) => format!("{}=", percent_encoded(&parameter.name)),
+        _ => String::new(),
+    };
+    let separator = if explode { format!("{mark}{name}") } else { ",".to_owned() };
+    Ok(format!("{mark}{name}{}", parts.join(&separator)))
+}
+
+/// Serializes a value for a path, a header or a cookie, with commas between its parts.
 fn simple(parameter: &Parameter, value: &Value, mut encode: impl FnMut(&str) -> String) -> Result<String, Unfit> {
     let mut scalar = |value: &Value| scalar(value).map(|text| encode(&text)).ok_or(());
     let written = match (parameter.style, value) {
@@ -222,7 +250,12 @@ fn delimiter(style: Style) -> &'static str {
     match style {
         Style::SpaceDelimited => "%20",
         Style::PipeDelimited => "%7C",
-        Style::Simple { .. } | Style::Form { .. } | Style::DeepObject | Style::Json => ",",
+        Style::Simple { .. }
+        | Style::Label { .. }
+        | Style::Matrix { .. }
+        | Style::Form { .. }
+        | Style::DeepObject
+        | Style::Json => ",",
     }
 }
 
@@ -279,6 +312,27 @@ mod tests {
             nested = json!({"a": nested});
         }
         assert_eq!(pairs(&mut String::new(), "n", &nested, Style::DeepObject), Err(()));
+    }
+
+    #[test]
+    fn every_style_of_a_path() {
+        let (list, object) = (json!(["a b", 2]), json!({"x": 1, "y": "/"}));
+        for (style, value, expected) in [
+            (Style::Label { explode: false }, json!("a/b"), ".a%2Fb"),
+            (Style::Label { explode: false }, list.clone(), ".a%20b,2"),
+            (Style::Label { explode: true }, list.clone(), ".a%20b.2"),
+            (Style::Label { explode: true }, object.clone(), ".x=1.y=%2F"),
+            (Style::Matrix { explode: false }, json!(7), ";n=7"),
+            (Style::Matrix { explode: false }, list.clone(), ";n=a%20b,2"),
+            (Style::Matrix { explode: true }, list.clone(), ";n=a%20b;n=2"),
+            (Style::Matrix { explode: false }, object.clone(), ";n=x,1,y,%2F"),
+            (Style::Matrix { explode: true }, object, ";x=1;y=%2F"),
+            (Style::Simple { explode: false }, list, "a%20b,2"),
+        ] {
+            let parameter = Parameter { argument: "n".into(), name: "n".into(), place: Place::Path, style };
+            assert_eq!(segment(&parameter, &value, percent_encoded).as_deref(), Ok(expected), "{style:?} {value}");
+            assert!(segment(&parameter, &json!([[1]]), percent_encoded).is_err());
+        }
     }
 
     #[test]

@@ -48,11 +48,22 @@ pub(super) struct Translator<'a> {
     pending: VecDeque<(String, &'a str)>,
     /// Number of bytes that may still be used.
     left: usize,
+    /// `true`: the schemas are of results, which have the properties that are `readOnly`.
+    is_of_results: bool,
 }
 
 impl<'a> Translator<'a> {
     pub(super) fn new(document: &'a Document, bytes: usize) -> Self {
-        Self { document, names: HashMap::new(), pending: VecDeque::new(), left: bytes }
+        Self { document, names: HashMap::new(), pending: VecDeque::new(), left: bytes, is_of_results: false }
+    }
+
+    /// Creates a translator of the schemas of results.
+    pub(super) fn for_results(document: &'a Document, bytes: usize) -> Self {
+        Self { is_of_results: true, ..Self::new(document, bytes) }
+    }
+
+    pub(super) fn document(&self) -> &'a Document {
+        self.document
     }
 
     /// Number of bytes that may still be used.
@@ -180,8 +191,11 @@ impl<'a> Translator<'a> {
         numbered.take(MAX_DEFINITIONS).find(is_free).unwrap_or(name)
     }
 
-    /// Returns `true` if the property is `readOnly`: only responses have it.
+    /// Returns `true` if the property is `readOnly` and the schema is of arguments: only responses have it.
     fn is_read_only(&self, schema: &Map<String, Value>, name: &Value) -> bool {
+        if self.is_of_results {
+            return false;
+        }
         let property = name.as_str().and_then(|name| schema.get("properties")?.get(name));
         let resolved = property.and_then(|property| self.document.resolve(property).ok());
         resolved.and_then(|property| property.get("readOnly")?.as_bool()) == Some(true)

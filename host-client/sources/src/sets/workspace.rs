@@ -147,8 +147,8 @@ impl WorkspaceSet {
             WorkspaceTool::new(name("read"), "Reads text files of the workspace.", read_only, &root, read::read),
         ];
         if is_writable {
-            let name = name("apply_patch");
-            set.push(WorkspaceTool::new(name, patch::DESCRIPTION, Effect::Mutating, &root, patch::apply_patch));
+            let (name, description) = (name("apply_patch"), patch::description(&root.writing));
+            set.push(WorkspaceTool::new(name, &description, Effect::Mutating, &root, patch::apply_patch));
         }
         match mount.replace(set).into_iter().next() {
             Some(error) => Err(error),

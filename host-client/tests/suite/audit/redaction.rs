@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use host_client::audit::{Audit, AuditConfig, AuditError, Decision, Redaction};
+use host_client::audit::{Audit, AuditConfig, AuditError, CodeRecord, Decision, Hash, Redaction};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -55,6 +55,63 @@ fn other_tools_are_recorded_as_they_are() {
     let audit = Audit::open(AuditConfig { redact: vec![redaction("mail.*", "$.password")], ..log.config() }).unwrap();
     log.decide(&audit, 1, Decision::Allow, &json!({"password": SECRET})).unwrap();
     assert!(written(&log).contains(SECRET));
+}
+
+#[test]
+fn code_that_is_one_call_is_redacted_as_its_arguments_are() {
+    let json_call = format!(r#"{{"tool": "bank.pay", "arguments": {{"to": "Ada", "pin": "{SECRET}"}}}}"#);
+    for code in [
+        json_call.clone(),
+        format!("```json\n{json_call}\n```"),
+        format!("return await mcp.call('bank.pay', {{to: 'Ada', pin: '{SECRET}'}})"),
+        format!("await bank.pay({{to: \"Ada\", pin: `{SECRET}`}})"),
+        format!("async () => mcp.call('bank.pay', {{pin: '{SECRET}', to: 'Ada', pin: '{SECRET}'}})"),
+    ] {
+        let log = Log::new();
+        let audit = Audit::open(AuditConfig { redact: vec![redaction("bank.*", "$.pin")], ..log.config() }).unwrap();
+        log.start(&audit, &code).unwrap();
+        let record = &log.lines()[1];
+        let recorded: Value = serde_json::from_str(record["code"].as_str().unwrap()).unwrap();
+        let arguments = json!({"to": "Ada", "pin": "[redacted]"});
+        assert_eq!(recorded, json!({"tool": "bank.pay", "arguments": arguments}), "{code}");
+        assert_eq!((&record["code_note"], &record["code_bytes"]), (&json!("redacted"), &json!(code.len())), "{code}");
+        assert!(!written(&log).contains(SECRET), "{code}");
+        let other = code.replace(SECRET, "12");
+        assert_eq!(audit.code_hash(&code), audit.code_hash(&other), "a hash would let a secret be guessed: {code}");
+        assert_ne!(audit.code_hash(&code), audit.code_hash(&code.replace("Ada", "Bob")), "{code}");
+    }
+}
+
+#[test]
+fn what_is_nearly_a_call_as_json_leaks_nothing_either() {
+    for code in [
+        format!(r#"{{"tool": "bank.pay", "args": {{"pin": "{SECRET}"}}}}"#),
+        format!(r#"{{"tool": "bank.pay", "arguments": {{"pin": "{SECRET}"}}, "arguments": {{}}}}"#),
+        format!(r#"{{"tool": "bankpay", "arguments": {{"pin": "{SECRET}"}}}}"#),
+        format!(r#"{{"tool": "bank.pay", "arguments": {{"pin": "{SECRET}", "x": "{}"}}}}"#, "x".repeat(2_000_000)),
+    ] {
+        let log = Log::new();
+        let audit = Audit::open(AuditConfig { redact: vec![redaction("bank.*", "$.pin")], ..log.config() }).unwrap();
+        log.start(&audit, &code).unwrap();
+        assert!(!written(&log).contains(SECRET), "{}", &code[..60]);
+    }
+}
+
+#[test]
+fn other_code_is_recorded_as_it_is_or_by_its_hash_alone() {
+    let code = format!("const pin = '{SECRET}'; return await mcp.call('bank.pay', {{pin}})");
+    for (code, tools) in [(&*code, "bank.*"), ("return await mcp.call('mail.send', {pin: 1})", "bank.*")] {
+        let log = Log::new();
+        let audit = Audit::open(AuditConfig { redact: vec![redaction(tools, "$.pin")], ..log.config() }).unwrap();
+        log.start(&audit, code).unwrap();
+        assert_eq!((&log.lines()[1]["code"], log.lines()[1].get("code_note")), (&json!(code), None), "{code}");
+        assert_eq!(audit.code_hash(code), Hash::of(code.as_bytes()), "anybody can compute it");
+    }
+    let log = Log::new();
+    let audit = Audit::open(AuditConfig { code: CodeRecord::HashOnly, ..log.config() }).unwrap();
+    log.start(&audit, &code).unwrap();
+    assert_eq!(log.lines()[1].get("code"), None);
+    assert!(!written(&log).contains(SECRET));
 }
 
 /// Any JSON; names and texts are of all kinds, the secret not among them.

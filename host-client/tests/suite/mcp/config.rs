@@ -2,13 +2,21 @@
 
 use std::io::Write as _;
 
-use host_client::{Error, McpConfig, McpServers, Tools};
+use host_client::{Error, McpConfig, McpServers, ServerState, Tools};
 use serde_json::json;
 
-use super::{fake, options};
+use super::relay::Relay;
+use super::{PATIENCE, fake, is_connected, options};
 
+/// The problem of a file, or that of its one server.
 fn error(servers: &str) -> String {
-    McpConfig::from_json(&format!("{{\"mcpServers\": {servers}}}"), "mcp.json").unwrap_err().to_string()
+    match McpConfig::from_json(&format!("{{\"mcpServers\": {servers}}}"), "mcp.json") {
+        Err(error) => error.to_string(),
+        Ok(config) => {
+            assert_eq!(config.names().count(), 0, "{servers}");
+            config.problems().map(|(server, problem)| format!("mcp.json: the server {server:?}: {problem}")).collect()
+        }
+    }
 }
 
 #[test]
@@ -23,8 +31,9 @@ fn errors_name_file_server_and_key() {
         (r#"{"a": {"command": "x", "env": {"PORT": 7}}}"#, "env.PORT has to be a text"),
         (r#"{"a": {"command": "x", "disabled": "yes"}}"#, "disabled has to be true or false"),
         (r#"{"a": {"command": "x", "command": "y"}}"#, "command stands there twice"),
+        (r#"{"a": {"url": "https://x", "trust_annotations": "yes"}}"#, "trust_annotations has to be true or false"),
         (r#"{"a": 7}"#, "its entry has to be an object"),
-        (r#"{"a.b": {"command": "x"}}"#, r#"the server "a.b": a server's name is not empty, is short, and has no dot"#),
+        (r#"{"mcp": {"command": "x"}}"#, r#"the server "mcp": its name is reserved"#),
         (r#"{"": {"command": "x"}}"#, r#"the server "": a server's name is not empty"#),
         (
             r#"{"a": {"type": "sse", "url": "https://x"}}"#,
@@ -41,6 +50,14 @@ fn errors_name_file_server_and_key() {
             "env.K: the environment variable SURELY_NOT_SET is not set; set it, or write ${SURELY_NOT_SET:-default}",
         ),
         (r#"{"a": {"command": "${input:key}"}}"#, "command: ${input:key} is no variable"),
+        (
+            r#"{"a": {"command": "${workspaceFolder}/x", "args": ["${env:HOME}"]}}"#,
+            "variable workspaceFolder is not set",
+        ),
+        (
+            r#"{"a": {"command": "x", "env": {"K": "${env:SURELY_NOT_SET}"}}}"#,
+            "the environment variable SURELY_NOT_SET",
+        ),
         (r#"{"a": {"command": "${HOME"}}"#, "command: a \"${\" is not closed by a \"}\""),
         (
             r#"{"a": {"command": "x"}, "a": {"url": "https://y/mcp"}}"#,
@@ -66,13 +83,51 @@ fn what_other_clients_write_is_taken() {
         "off": {"disabled": true, "command": "${SURELY_NOT_SET}"},
         "web": {"type": "streamable-http", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${PATH}"}},
         "here": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "x"}},
-        "defaults": {"command": "${SURELY_NOT_SET:-x}", "args": ["--home=${HOME}", "$PATH", "${SURELY_NOT_SET:-}"]},
+        "defaults": {"command": "${SURELY_NOT_SET:-x}", "args": ["--home=${env:HOME}", "$PATH", "${SURELY_NOT_SET:-}"]},
     });
     write!(file, "\u{feff}{}", json!({"$schema": "x", "mcpServers": servers})).unwrap();
     let config = McpConfig::from_file(file.path()).unwrap();
     assert_eq!(config.names().collect::<Vec<_>>(), ["defaults", "here", "plain", "web"]);
     let shown = format!("{config:?}");
     assert!(!shown.contains("Bearer"), "{shown}");
+}
+
+#[tokio::test]
+async fn one_bad_entry_leaves_the_others_alone_and_is_named() {
+    let mut entries = json!({
+        "good": fake("plain"),
+        "com.example.git": fake("plain"),
+        "com_example_git": fake("plain"),
+        "old": {"type": "sse", "url": "https://old.example/sse"},
+        "keyed": {"command": "x", "env": {"KEY": "${SURELY_NOT_SET}"}},
+        "local": {"command": "x"},
+        "": {"command": "x"},
+    });
+    entries["good"]["env"] = json!({"WHOSE": "${env:HOME}"});
+    let tools = Tools::new();
+    let servers = McpServers::with_options(&tools, options());
+    servers.start(super::config(entries)).unwrap();
+    let status = servers.ready(PATIENCE).await;
+    for name in ["good", "com_example_git", "com_example_git_2"] {
+        assert!(is_connected(&servers, name), "{status:?}");
+    }
+    let of = |name: &str| status.iter().find(|status| status.name == name).unwrap();
+    assert_eq!(of("com_example_git_2").origin, "the MCP server \"com.example.git\" of mcp.json");
+    for (name, expected) in [
+        ("old", "streamable HTTP address"),
+        ("keyed", "set it, or write ${SURELY_NOT_SET:-default}"),
+        ("local", "reserved"),
+        ("", "not empty"),
+    ] {
+        let state = &of(name).state;
+        assert!(matches!(state, ServerState::Invalid { reason } if reason.contains(expected)), "{name}: {state}");
+    }
+    let mut relay = Relay::start(&tools).await;
+    let environment = relay.call("good.environment", json!({})).await.unwrap();
+    assert_eq!(environment["WHOSE"], json!(std::env::var("HOME").unwrap()));
+    // Code that calls a tool of a bad one is told what is wrong.
+    let (code, message) = relay.fail("keyed.search", json!({})).await;
+    assert!(code == "UNKNOWN_TOOL" && message.contains("environment variable SURELY_NOT_SET"), "{message}");
 }
 
 #[tokio::test]

@@ -53,6 +53,9 @@ async fn servers_that_never_start_are_given_up_with_the_reason() {
     assert!(reason(&servers, "missing").contains("\"surely-no-such-program\" cannot be run: No such file"));
     assert_eq!(reason(&servers, "refuses"), "it refused to be initialized: no licence");
     assert!(tools.specs().is_empty());
+    let mut relay = Relay::start(&tools).await;
+    let (code, message) = relay.fail("refuses.search", json!({})).await;
+    assert!(code == "UNKNOWN_TOOL" && message.contains("it refused to be initialized: no licence"), "{message}");
     eventually("it is given up", || matches!(state(&servers, "dies"), ServerState::GivenUp { .. })).await;
 }
 
@@ -208,16 +211,28 @@ async fn a_server_that_is_known_from_before_is_said_to_be_starting() {
 
     std::fs::remove_file(&go).unwrap();
     let tools = Tools::new();
-    let servers = McpServers::with_options(&tools, options.clone());
+    let impatient = McpOptions { call_waits: Duration::ZERO, ..options.clone() };
+    let servers = McpServers::with_options(&tools, impatient);
     // Another value of a variable is still the same server.
     servers.start(config(entry("two"))).unwrap();
     let mut relay = Relay::start(&tools).await;
     let (code, message) = relay.fail("fake.echo", json!({})).await;
     assert_eq!(code, "TOOL_FAILED");
-    assert_eq!(message, "the MCP server \"fake\" is still starting; try again in a few seconds");
+    assert!(message.starts_with("the MCP server \"fake\" is still starting, since "), "{message}");
     std::fs::write(&go, "").unwrap();
     servers.ready(PATIENCE).await;
     relay.call("fake.echo", json!({})).await.unwrap();
+    within(servers.close()).await;
+
+    // A call waits for a server that starts.
+    std::fs::remove_file(&go).unwrap();
+    let tools = Tools::new();
+    let servers = McpServers::with_options(&tools, options.clone());
+    servers.start(config(entry("two"))).unwrap();
+    let mut relay = Relay::start(&tools).await;
+    let called = relay.call("fake.echo", json!({"late": true}));
+    let (answer, ()) = tokio::join!(called, async { std::fs::write(&go, "").unwrap() });
+    assert_eq!(answer.unwrap()["arguments"]["late"], true);
     within(servers.close()).await;
 
     // What is not a catalogue is as good as none.

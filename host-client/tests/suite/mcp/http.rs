@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Redirect, Response};
-use host_client::{McpServers, Tools};
+use axum::{Json, Router};
+use host_client::{Effect, McpServers, Tools};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -42,12 +42,17 @@ async fn a_server_over_http_gets_its_headers_and_nobody_else_does() {
     let good = json!({"Authorization": "Bearer correct-horse"});
     let (tools, servers) = started(json!({
         "good": {"url": format!("http://{address}/mcp"), "headers": good},
+        "trusted": {"url": format!("http://{address}/mcp"), "headers": good, "trust_annotations": true},
         "bad": {"url": format!("http://{address}/mcp"), "headers": {"Authorization": "Bearer wrong-horse"}},
         "moved": {"url": format!("http://{address}/moved"), "headers": good},
         "nobody": {"url": "http://127.0.0.1:1/mcp?key=secret-thing"},
     }))
     .await;
     assert!(is_connected(&servers, "good"));
+    // Its annotation that it only reads is believed where the file says so, and else not.
+    let effect = |name: &str| tools.spec(name).unwrap().manifest.effect;
+    assert_eq!((effect("good.forecast"), effect("trusted.forecast")), (None, Some(Effect::ReadOnly)));
+    assert!(tools.effect_origin("good.forecast").unwrap().contains("trust_annotations"));
     let mut relay = Relay::start(&tools).await;
     let forecast = relay.call("good.forecast", json!({"city": "Bonn"})).await.unwrap();
     assert_eq!(forecast, json!({"city": "Bonn", "degrees": 21.5}));
@@ -93,4 +98,33 @@ async fn a_server_over_http_that_goes_and_comes_back_is_connected_again() {
     };
     assert!(failures > 0);
     assert_eq!(forecast["city"], json!("Bonn"));
+}
+
+/// A server whose answers to calls are events that cannot be read.
+async fn unreadable(body: Json<Value>) -> Response {
+    let Json(message) = body;
+    let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+    let result = match method {
+        "initialize" => json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"}}),
+        "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => {
+            let event = format!("data: {{\"jsonrpc\": \"2.0\", \"id\": {id}, \"result\": {{\"n\": NaN}}}}\n\n");
+            return ([("content-type", "text/event-stream")], event).into_response();
+        }
+        _ => return StatusCode::ACCEPTED.into_response(),
+    };
+    Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response()
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_told_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let router = Router::new().route("/mcp", axum::routing::post(unreadable));
+    let _server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let (tools, _servers) = started(json!({"web": {"url": url}})).await;
+    let mut relay = Relay::start(&tools).await;
+    let (code, message) = relay.fail("web.t", json!({})).await;
+    assert!(code == "OUTCOME_UNKNOWN" && message.contains("cannot be read") && message.contains("NaN"), "{message}");
 }

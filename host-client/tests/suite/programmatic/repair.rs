@@ -8,7 +8,7 @@ use super::{Scene, Scripted, watched, within};
 
 #[tokio::test]
 async fn the_error_and_its_hint_mend_the_second_program() {
-    let failing = "console.log('so far');\nawait mcp.call('math.ad', {a: 1, b: 2});";
+    let failing = "console.log('so far');\nawait mcp.call('math.' + 'ad', {a: 1, b: 2});";
     let model = Scripted::new([failing, "return await mcp.call('math.add', {a: 1, b: 2})"]);
     let scene = Scene::new().await;
     let (request, steps) = watched(ProgrammaticRequest::new("add"));
@@ -34,6 +34,22 @@ async fn the_error_and_its_hint_mend_the_second_program() {
     }
     assert_eq!((answer.attempts.len(), answer.messages.len()), (2, 5));
     assert_eq!(answer.usage.model.input_tokens, Some(200));
+}
+
+#[tokio::test]
+async fn what_is_certain_to_fail_is_mended_before_anything_runs() {
+    let failing = "await mcp.call('counter.up');\nreturn [await mcp.call('math.ad', {a: 1, b: 2})]";
+    let model = Scripted::new([failing, "return await mcp.call('math.add', {a: 1, b: 2})"]);
+    let scene = Scene::new().await;
+    let answer = within(scene.programmatic(&model).run(ProgrammaticRequest::new("add"))).await.unwrap();
+    assert_eq!(answer.outcome.value().unwrap(), json!(3));
+    let told = &model.asked()[1].messages[2].content;
+    for part in
+        ["The program was not run. CHECK_FAILED: ", "line 2, column 15", "\"add\"", "math.add(args: {", "whole program"]
+    {
+        assert!(told.contains(part), "{part} is not in: {told}");
+    }
+    assert_eq!((scene.count(), answer.attempts.len()), (0, 2), "the counter was not called");
 }
 
 #[tokio::test]

@@ -100,6 +100,12 @@ async fn there_are_four_tools_and_each_does_what_it_says() {
             assert!(!strict.to_string().contains(&format!("\"{unknown}\"")), "{strict:#}");
         }
     }
+    // The example in the description runs, and shows that results are values.
+    let description = tools.definition().description;
+    let example = description.split_once("This runs: `").unwrap().1.split_once("`.").unwrap().0;
+    let report = tools.call_tool("execute_code", json!({"code": example})).await;
+    assert!(!report.is_error && report.structured.unwrap()["result"].is_array(), "{example}: {}", report.text);
+    assert!(description.contains("has no `.content[0].text` around it"), "{description}");
     let report = tools.call_tool("execute_code", json!({"code": "return 1"})).await;
     assert_eq!((report.is_error, &*report.text), (false, "1"));
     // In strict mode, every member is there.
@@ -194,4 +200,29 @@ async fn code_of_a_model_has_what_the_relay_offers_on_the_short_path_too() {
     let report = tools.call(json!({"code": code})).await;
     assert_eq!(report.text, r#"["math.add","math.add","math.add"]"#);
     assert_eq!(report.notes.as_deref(), Some("Output:\nfunction"));
+}
+
+#[tokio::test]
+async fn long_output_shows_its_beginning_and_its_end_and_has_a_handle() {
+    let scene = Scene::new().await;
+    let tool = ExecuteCode::new(scene.client.clone());
+    let print = "for (let i = 0; i < 4_000; i++) console.log('line ' + i);";
+    for (code, fails) in [(format!("{print} return 1"), false), (format!("{print} throw new Error('no')"), true)] {
+        let report = tool.call(json!({"code": code})).await;
+        let (notes, structured) = (report.notes.unwrap(), report.structured.unwrap());
+        let handle = structured["output_handle"].as_str().unwrap();
+        assert_eq!((report.is_error, report.handle), (fails, None), "{notes}");
+        assert!(
+            notes.starts_with("Output:\nline 0\nline 1\n") && notes.contains("\nline 3998\nline 3999\n"),
+            "{notes}"
+        );
+        let end = format!("… (38890 bytes were printed; read_output with the handle {handle} gives the whole)");
+        assert!(notes.ends_with(&end) && notes.len() < 21_000, "{notes}");
+        assert!(!notes.contains("line 2000\n") && structured["output"].as_str().unwrap().contains("line 3999"));
+        let page = tool.call_tool("read_output", json!({"handle": handle, "offset": 18_800, "limit": 1_000})).await;
+        assert!(page.text.contains("line 2000\n"), "{}", page.text);
+    }
+    let short = tool.call(json!({"code": "console.log('x'.repeat(19_000)); return 1"})).await;
+    assert_eq!(short.notes.unwrap().len(), "Output:\n".len() + 19_000);
+    assert!(short.structured.unwrap().get("output_handle").is_none());
 }

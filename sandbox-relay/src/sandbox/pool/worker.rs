@@ -55,6 +55,12 @@ impl Worker {
         }
     }
 
+    /// Returns the bytes of memory that are the process's own, if it sleeps; `None`: it computes, or is gone.
+    pub(crate) fn asleep(&self) -> Option<u64> {
+        let status = status(self.pid)?;
+        field(&status, "State:")?.starts_with('S').then(|| kib(&status, "RssAnon:")).flatten()
+    }
+
     /// Returns a handle to watch the process without owning it.
     pub(crate) fn handle(&self) -> WorkerHandle {
         WorkerHandle { pid: self.pid, pidfd: Arc::clone(&self.pidfd) }
@@ -117,8 +123,20 @@ impl WorkerHandle {
 
 /// Returns the bytes that a process has of the memory that its limit counts; 0 if the kernel does not tell.
 fn reserved_memory(pid: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap_or_default();
-    let data = status.lines().find_map(|line| line.strip_prefix("VmData:"));
-    let kib = data.and_then(|data| data.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    status(pid).and_then(|status| kib(&status, "VmData:")).unwrap_or(0)
+}
+
+/// Reads what the kernel tells of a process; `None`: it is gone.
+fn status(pid: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()
+}
+
+/// Returns the value of a field of a process's status.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Returns the value of a field in bytes.
+fn kib(status: &str, name: &str) -> Option<u64> {
+    field(status, name)?.strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }

@@ -42,6 +42,12 @@ async fn each_level_is_told_and_formats_are_filled_in() {
         ("console.table([[1, 2]], ['1'])", Log, "(index) | 1\n--------|--\n0       | 2"),
         ("console.table({a: 5})", Log, "(index) | Values\n--------|-------\na       | 5"),
         ("console.table('text')", Log, "text"),
+        ("console.log('%i %i %f %f %d', '42px', '0x1f', '1.5abc', '-2e1', '42px')", Log, "42 31 1.5 -20 NaN"),
+        ("console.log('%i %i %f %d', -4.9, 5n, '.5', true)", Log, "-4 5n 0.5 1"),
+        ("console.log(-0, [-0, 0], '%d')", Log, "-0 [ -0, 0 ] %d"),
+        ("console.log('%d %i', -0, -0)", Log, "-0 0"),
+        ("console.log(['สวัสดี', 'e\u{301}\u{200d}'])", Log, "[ \"สวัสดี\", \"e\u{301}\u{200d}\" ]"),
+        (r#"console.log(['\'"\\\n\t\u001b\u0085'])"#, Log, r#"[ "'\"\\\n\t\u001b\u0085" ]"#),
     ] {
         assert_eq!(printed(&fixture, code).await, [(kind, expected.to_owned())], "{code}");
     }
@@ -85,4 +91,85 @@ async fn what_is_hostile_in_an_output_is_bounded_and_runs_nothing() {
         let printed: usize = error.output.iter().map(|item| item.text.len()).sum();
         assert!(printed <= 10_000, "{code}: {printed}");
     }
+}
+
+#[tokio::test]
+async fn what_is_cut_says_so_in_any_script() {
+    let fixture = Fixture::start(&[]).await;
+    let long = ["x", "é", "漢", "😀", "x漢", "สวัสดี"];
+    for print in [
+        "console.debug(it)",
+        "console.log(it)",
+        "console.info('a', it)",
+        "console.warn([it])",
+        "console.error(new Error(it))",
+        "console.trace(it)",
+        "console.dir({ it })",
+        "console.group(it)",
+        "console.group(); console.log(it)",
+        "console.table(Array(30).fill(it))",
+        "console.log('%s', it)",
+        "console.log('a %s b', it)",
+        "console.log('%j', { it })",
+        "console.log('%o %d', it, 1)",
+        "console.log(it + '%')",
+        "console.log({ [it]: it }, new Map([[it, it]]))",
+        "console.assert(false, it)",
+        "console.time('t'); console.timeLog('t', it)",
+        "emit(it)",
+        "emit('a', it, it)",
+    ] {
+        for text in long {
+            let code = format!("const it = {text:?}.repeat({}); {print}; return 'printed'", 1_300 / text.len());
+            let request = ExecuteRequest::new(code.as_str()).bindings(["console", "io"]);
+            let error = fixture.request_error(request.limit(LimitName::OutputBytes, 1_024)).await;
+            assert_eq!(
+                (&error.code, error.limit.as_deref()),
+                (&ErrorCode::OutputLimit.into(), Some("output_bytes")),
+                "{code}"
+            );
+            let printed: usize = error.output.iter().map(|item| item.text.len()).sum();
+            assert!((1_021..=1_024).contains(&printed), "{code}: {printed} bytes");
+        }
+    }
+    // What fits is whole, to the last byte.
+    for (text, times) in [("x", 1_024), ("é", 512), ("漢", 341), ("😀", 256)] {
+        let code = format!("console.log({text:?}.repeat({times}))");
+        let request = ExecuteRequest::new(code.as_str()).limit(LimitName::OutputBytes, 1_024);
+        let outcome = fixture.run_request(request).await.unwrap();
+        assert_eq!(outcome.output[0].text, text.repeat(times), "{code}");
+    }
+    // A label, a cell, a reason and an error's message have an end of their own.
+    for code in [
+        "console.count('漢'.repeat(100)); return ''",
+        "console.table(['😀'.repeat(61)]); return ''",
+        "console.table([{ ['漢'.repeat(90)]: 1 }]); return ''",
+    ] {
+        let printed = printed(&fixture, code).await;
+        assert!(printed[0].1.contains('…'), "{code}: {printed:?}");
+    }
+    let error = fixture.error("throw new Error('漢'.repeat(4_000))").await;
+    assert!(error.message.ends_with("漢…"), "{}", error.message.len());
+    let outcome = fixture.run("Promise.reject('漢'.repeat(400)); return 1").await.unwrap();
+    assert!(outcome.warnings[0].message.ends_with("漢…"), "{:?}", outcome.warnings);
+}
+
+#[tokio::test]
+async fn columns_that_are_left_out_are_named_and_rejections_counted() {
+    let fixture = Fixture::start(&[]).await;
+    let row = "Object.fromEntries(Array(23).fill(0).map((_, i) => ['c' + i, i]))";
+    let wide = printed(&fixture, &format!("console.table([{row}, {{ z: 1 }}])")).await;
+    let last = wide[0].1.lines().last().unwrap();
+    assert_eq!(last, "… 4 more columns: c20, c21, c22, z; name those to show as the second argument");
+    let named = printed(&fixture, &format!("console.table([{row}], ['c22'])")).await;
+    assert_eq!(named[0].1, "(index) | c22\n--------|----\n0       | 22");
+    let code = "for (let i = 0; i < 300; i++) Promise.reject(new Error('no ' + i)); return 1";
+    let outcome = fixture.run(code).await.unwrap();
+    assert!(outcome.warnings[0].message.starts_with("300 promise(s) were rejected"), "{:?}", outcome.warnings);
+    let handled = "const all = Array(150).fill(0).map((_, i) => Promise.reject(i)); await null;
+        for (const one of all) one.catch(() => {}); return all.length";
+    assert!(fixture.run(handled).await.unwrap().warnings.is_empty());
+    let own = "for (let i = 0; i < 120; i++) Promise.reject(i); await null; throw new Error('mine')";
+    let error = fixture.error(own).await;
+    assert!(error.warnings[0].message.starts_with("120 promise(s) were rejected"), "{:?}", error.warnings);
 }

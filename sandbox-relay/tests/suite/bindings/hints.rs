@@ -3,6 +3,7 @@
 use host_client::{Effect, ExecuteRequest, ExecutionError, ToolSpec, Tools};
 use serde_json::json;
 
+use super::hint_cases::{ERRORS, ERRORS_WITHOUT, QUIET, WARNINGS};
 use crate::support::{Fixture, connect, start_relay};
 
 async fn fixture() -> Fixture {
@@ -22,6 +23,59 @@ fn request(code: &str) -> ExecuteRequest {
 
 async fn error(fixture: &Fixture, code: &str) -> ExecutionError {
     fixture.request_error(request(code)).await
+}
+
+/// The hint of the error, or the hints among the warnings; `false`: the run failed.
+async fn hints(fixture: &Fixture, code: &str) -> (bool, Vec<String>) {
+    let bindings = ["console", "timers", "servers", "store", "introspection", "io"];
+    match fixture.run_request(ExecuteRequest::new(code).bindings(bindings)).await {
+        Ok(outcome) => {
+            let hints = outcome.warnings.into_iter().filter(|it| it.code == "HINT");
+            (true, hints.map(|it| it.message).collect())
+        }
+        Err(error) => (false, error.hint.into_iter().collect()),
+    }
+}
+
+#[tokio::test]
+async fn every_program_gets_the_hint_that_is_certain_and_no_other() {
+    let tools = Tools::new();
+    for (name, result) in [
+        ("exa.search", r#"{"results":[{"title":"a"}]}"#),
+        ("exa.web_search", r#"{"results":[]}"#),
+        ("exa.find-similar", "[1]"),
+        ("github.list_issues", "[1]"),
+        ("github.search_issues", "[1]"),
+        ("my-backend.run", "1"),
+        ("notes.list", "[]"),
+        ("notes.search", "[]"),
+        ("time.now", "1"),
+        ("workspace.ls", r#"{"files":["a"]}"#),
+    ] {
+        let spec = ToolSpec::new(name, "", json!({})).effect(Effect::ReadOnly);
+        tools.add_with(spec, move |_, _| async move { Ok(result.into()) }).unwrap();
+    }
+    let relay = start_relay(&[]).await;
+    let client = connect(&relay, tools).await;
+    let fixture = Fixture { relay, client, seen: std::sync::Arc::default() };
+
+    let mut wrong = Vec::new();
+    for (cases, succeed) in [(ERRORS, false), (ERRORS_WITHOUT, false), (WARNINGS, true), (QUIET, true)] {
+        for (code, expected) in cases {
+            let (succeeded, hints) = hints(&fixture, code).await;
+            let is_right = match hints.as_slice() {
+                [] => expected.is_empty(),
+                [only] => !expected.is_empty() && only.contains(expected),
+                _ => false,
+            };
+            if !is_right || succeeded != succeed {
+                wrong.push(format!("{code}\n  should get {expected:?}\n  got {hints:?}, ended well: {succeeded}"));
+            }
+        }
+    }
+    let count = [ERRORS, ERRORS_WITHOUT, WARNINGS, QUIET].map(<[_]>::len).iter().sum::<usize>();
+    assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count >= 150 && (ERRORS_WITHOUT.len() + QUIET.len()) * 2 >= count - 20, "{count}");
 }
 
 #[tokio::test]
@@ -139,6 +193,15 @@ async fn a_call_of_what_is_not_there_names_the_nearest() {
         let caught = request(&format!("try {{ {code} }} catch (e) {{ return e.message }}"));
         assert_eq!(fixture.run_request(caught).await.unwrap().value().unwrap(), json!(expected), "{code}");
     }
+    for (code, expected) in [
+        ("await mcp.call('web_search')", "mcp.call got web_search; did you mean \"exa.web_search\"?"),
+        ("await mcp.call('find_similar')", "mcp.call got find_similar; did you mean \"exa.find-similar\"?"),
+        ("await mcp.call('list_isues')", "mcp.call got list_isues; did you mean \"github.list_issues\"?"),
+        ("await mcp.call('zzz')", "mcp.call got zzz"),
+    ] {
+        let message = error(&fixture, code).await.message;
+        assert!(message.ends_with(expected), "{code}: {message}");
+    }
     // Code that fails on and on is told a few times.
     let code = "let told = 0; for (let i = 0; i < 20; i++) await mcp.call('exa.web_serch').catch((e) => told += /mean/.test(e.message)); return told";
     assert_eq!(fixture.run_request(request(code)).await.unwrap().value().unwrap(), json!(8));
@@ -245,6 +308,45 @@ async fn a_look_for_hints_that_goes_too_deep_changes_nothing() {
         assert_eq!(outcome.unwrap_err().code, host_client::ErrorCode::SyntaxError);
     }
     fixture.run_request(request("return 1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_stays_what_it_is_however_deep_the_code_nests() {
+    let fixture = fixture().await;
+    let mut explained = 0;
+    for count in [100, 1_000, 3_000, 6_000, 12_000, 25_000] {
+        for (before, after) in [("1+", "1"), ("!", "1"), ("(", ")"), ("[", "]")] {
+            let closing = if after.len() == 1 && after != "1" { after.repeat(count) } else { String::new() };
+            let middle = if closing.is_empty() { after } else { "1" };
+            let code = format!("const deep = () => {}{middle}{closing};\nreturn exa.zzz({{}})", before.repeat(count));
+            let error = fixture.run_request(request(&code)).await.unwrap_err();
+            if error.code == host_client::ErrorCode::SyntaxError {
+                assert!(error.message.contains("nest") || error.message.contains("call stack"), "{error}");
+                continue;
+            }
+            assert_eq!(error.message, "TypeError: exa.zzz is not a function", "{count} times {before}");
+            assert_eq!((error.line, error.column), (Some(2), Some(12)), "{count} times {before}");
+            explained += usize::from(error.hint.is_some());
+        }
+    }
+    assert!(explained >= 4, "{explained}");
+}
+
+#[tokio::test]
+async fn hints_of_much_code_take_little_time() {
+    let fixture = fixture().await;
+    let name = |n: usize| format!("nm{n}");
+    let names: String = (0..6_000).map(|n| format!("{};", name(n))).collect();
+    let members: String = "exa.zzz().ü;".repeat(4_000);
+    let chain = format!("exa{};", ".ü".repeat(15_000));
+    let variables: String = (0..3_000).map(|n| format!("let v{n}=()=>v{}();", (n * 7) % 3_000)).collect();
+    for code in [names, members, chain, variables] {
+        let code = format!("try {{}} catch {{}}\nfunction later() {{ {code} v0() }}\nlet r; r;");
+        assert!(code.len() < 64 << 10, "{}", code.len());
+        let request = request(&code).limit(host_client::LimitName::CpuMs, 3_000);
+        let outcome = fixture.run_request(request).await.unwrap();
+        assert!(outcome.warnings.len() <= 4, "{:?}", outcome.warnings);
+    }
 }
 
 #[tokio::test]

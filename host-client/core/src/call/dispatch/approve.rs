@@ -73,6 +73,7 @@ impl Dispatch<'_> {
         let request = ApprovalRequest {
             execution: context.id.clone(),
             code: Arc::clone(&context.code),
+            line: usize::try_from(self.message.line).ok().filter(|line| *line > 0),
             call: self.call.id.0,
             tool: name.clone(),
             description: checked.registered().spec.description.clone(),
@@ -116,7 +117,7 @@ impl Dispatch<'_> {
         if self.call.context.approvals.grants.contain(tool) {
             Some(Scope::Execution)
         } else {
-            self.of_session.contain(tool).then_some(Scope::Session)
+            self.call.context.conversation.grants.contain(tool).then_some(Scope::Session)
         }
     }
 
@@ -145,7 +146,7 @@ impl Dispatch<'_> {
             match scope {
                 Scope::Once => {}
                 Scope::Execution => self.call.context.approvals.grants.add(digest),
-                Scope::Session => self.of_session.add(digest),
+                Scope::Session => self.call.context.conversation.grants.add(digest),
             }
         }
         self.call.context.tell(Event::ToolCallApproved { id, tool, by, scope: scope.as_str() });

@@ -47,7 +47,7 @@ impl Dispatch<'_> {
         if let (true, Some(interfaces)) = (is_of_all, questions.interfaces.get()) {
             return Ok(interfaces.clone());
         }
-        let (tools, patterns) = (self.host.tools.clone(), self.call.context.tools.clone());
+        let (tools, patterns) = (self.host.offered(self.call.context.phase).clone(), self.call.context.tools.clone());
         let tool = self.message.tool.clone();
         // Many tools take a while to describe, and others wait for this thread.
         let answered = tokio::task::spawn_blocking(move || {

@@ -48,7 +48,12 @@ pub(super) fn check_result(result: SizedResult) -> Result<CheckedResult, Failure
     };
     let text: &[u8] = if json.is_empty() { b"null" } else { &json };
     let value = serde_json::from_slice(text).map_err(|error| invalid(format!("it is no JSON: {error}")))?;
-    schema.check_result(&value).map_err(invalid)?;
+    if let Err(reason) = schema.check_result(&value) {
+        let part = registered.tool.typed_part(&value);
+        if part.is_none_or(|part| schema.check_result(&part).is_err()) {
+            return Err(invalid(reason));
+        }
+    }
     Ok(CheckedResult(json))
 }
 

@@ -67,6 +67,9 @@ fn unfenced(text: &str) -> &str {
     inside.and_then(|inside| inside.strip_suffix("```")).map_or(text, str::trim)
 }
 
+/// Line and column of the call in what [`as_code`] returns.
+pub(super) const PLACE: (u32, u32) = (1, 18);
+
 /// Writes a call as code, for a call that has to be made in the sandbox.
 pub(super) fn as_code(tool: &str, arguments: &[u8]) -> String {
     let arguments = String::from_utf8_lossy(arguments);
@@ -105,6 +108,7 @@ mod tests {
 
     #[test]
     fn the_same_call_as_code_has_no_words_of_the_call_in_it() {
+        assert_eq!(as_code("a.b", b"{}").find("call").map(|at| at + 1), usize::try_from(PLACE.1).ok());
         let code = as_code("a.\"b`\\", b"{\"__proto__\":\"'\\u2028\"}");
         assert_eq!(code, r#"return await mcp.call("a.\"b`\\", JSON.parse("{\"__proto__\":\"'\\u2028\"}"))"#);
     }

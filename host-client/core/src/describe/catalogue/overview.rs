@@ -1,6 +1,7 @@
 //! The overview of all tools within a number of tokens: as many tools as fit with their types, others by name, every
 //! server with its share.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{estimate_tokens, first_line};
@@ -14,9 +15,17 @@ const HEADER_TOKENS: usize = 40;
 /// The fewest tokens that a tool's types are looked up for.
 const MIN_LINE_TOKENS: usize = 12;
 
+/// About the bytes of a field's type.
+const FIELD_BYTES: usize = 10;
+/// The bytes of a description in which its deprecation is looked for.
+const DEPRECATION_BYTES: usize = 400;
+/// The word by which a description says that a tool should not be used any more.
+const DEPRECATED: &str = "deprecated";
+
 /// The tools of one server.
 struct Section<'a> {
     server: &'a str,
+    /// The tools, those first that are shown if not all can be.
     tools: Vec<&'a Arc<Registered>>,
     /// The number of tools that are named, from the first.
     named: usize,
@@ -35,6 +44,9 @@ pub(super) fn write_overview(declarations: &Declarations, tools: &[Arc<Registere
             _ => sections.push(Section { server, tools: vec![tool], named: 0, lines: Vec::new() }),
         }
     }
+    for section in &mut sections {
+        section.tools.sort_by_cached_key(|tool| precedence(declarations, tool));
+    }
     let room = most_tokens.saturating_sub(HEADER_TOKENS);
     let needed: usize = tools.iter().map(|tool| name_tokens(tool)).sum::<usize>()
         + sections.iter().map(|section| estimate_tokens(section.server) + 3).sum::<usize>();
@@ -44,6 +56,27 @@ pub(super) fn write_overview(declarations: &Declarations, tools: &[Arc<Registere
     // Tokens that no line needed go to further names.
     add_names(&mut sections, left);
     join(&sections, tools.len())
+}
+
+/// Returns by what tools come first if not all can be shown: those that are not deprecated, then those in use, then those
+/// that take little room.
+fn precedence(declarations: &Declarations, tool: &Registered) -> (bool, Reverse<u64>, usize) {
+    let fields = tool.spec.input_schema.get("properties").and_then(|fields| fields.as_object());
+    let fields = fields.into_iter().flatten().map(|(name, _)| name.len() + FIELD_BYTES).sum::<usize>();
+    let bytes = tool.name.as_str().len() + fields + first_line(&tool.spec.description).len();
+    (is_deprecated(&tool.spec.description), Reverse(declarations.uses(tool)), bytes)
+}
+
+/// Returns `true` if a description says near its beginning that the tool is deprecated.
+fn is_deprecated(description: &str) -> bool {
+    let start = &description[..description.floor_char_boundary(DEPRECATION_BYTES)];
+    let Some(at) = start.to_ascii_lowercase().find(DEPRECATED) else { return false };
+    // `Lists deprecated packages` is about something else.
+    let (before, after) = (start[..at].trim_end(), start[at + DEPRECATED.len()..].trim_start_matches(' '));
+    after.is_empty()
+        || after.starts_with([':', '.', ',', ';', ')', ']', '!', '\n', '*', '—', '-'])
+        || before.ends_with(['(', '[', '@'])
+        || start[at..].starts_with("DEPRECATED")
 }
 
 /// Returns the tokens of a tool's name in a list.
@@ -109,13 +142,15 @@ fn join(sections: &[Section<'_>], all: usize) -> String {
         _ => format!("{named} of {all} tools are shown, {typed} of them with types:\n"),
     };
     for section in sections.iter().filter(|section| section.named > 0) {
-        let shown: Vec<_> = section.lines.iter().flatten().collect();
+        let mut shown: Vec<_> = section.lines.iter().flatten().collect();
+        shown.sort();
         for line in &shown {
             text.push_str(line);
             text.push('\n');
         }
         let bare = (0..section.named).filter(|at| !matches!(section.lines.get(*at), Some(Some(_))));
-        let bare: Vec<_> = bare.map(|at| comment_line(section.tools[at].name.tool())).collect();
+        let mut bare: Vec<_> = bare.map(|at| comment_line(section.tools[at].name.tool())).collect();
+        bare.sort();
         if !bare.is_empty() {
             let more = if shown.is_empty() { "" } else { " also" };
             text.push_str(&format!("{}{more}: {}\n", comment_line(section.server), bare.join(", ")));

@@ -1,3 +1,4 @@
+use relay_test_support::catalogue;
 use serde_json::json;
 
 use super::*;
@@ -39,7 +40,7 @@ fn words_of_names_descriptions_and_fields_are_found() {
         ("my_fs.read_file", Some("my-fs.read_file")),
         ("read_page", Some("web.read_page")),
         // The beginning of a word, and slips.
-        ("repo", None),
+        ("repo", Some("github.list_issues")),
         ("crea", Some("github.createPullRequest")),
         ("isuses", Some("github.list_issues")),
         ("requets", Some("github.createPullRequest")),
@@ -55,6 +56,41 @@ fn words_of_names_descriptions_and_fields_are_found() {
     let same: Vec<_> = (0..20).map(|_| tools.search("search", 10)).collect();
     assert!(same.windows(2).all(|pair| pair[0] == pair[1]), "the order is always the same");
     assert_eq!(same[0][0].name, "other.search", "among equals by name");
+}
+
+/// The questions of each list whose answer is found at the first place, and within the first three.
+const LEAST: [(usize, usize); 2] = [(83, 97), (32, 40)];
+
+#[test]
+fn what_people_ask_finds_the_tools_of_real_servers() {
+    let tools = Tools::new();
+    for listed in catalogue::tools() {
+        let spec = ToolSpec::new(listed.name, listed.description, listed.input_schema);
+        tools.add_with(spec, |_, _| std::future::pending()).unwrap();
+    }
+    let lists = catalogue::questions();
+    assert_eq!([lists[0].len(), lists[1].len()], [100, 50]);
+    for (questions, least) in lists.iter().zip(LEAST) {
+        let (mut first, mut three, mut missed) = (0, 0, Vec::new());
+        for question in questions {
+            for answer in &question.answers {
+                assert!(tools.spec(answer).is_some(), "{answer} is no tool");
+            }
+            let found: Vec<_> = tools.search(&question.query, 10).into_iter().map(|spec| spec.name).collect();
+            let place = found.iter().position(|name| question.answers.contains(name));
+            first += usize::from(place == Some(0));
+            three += usize::from(place.is_some_and(|place| place < 3));
+            if place != Some(0) {
+                missed.push(format!(
+                    "{}: {:?} at {place:?}, but {:?}",
+                    question.query,
+                    question.answers,
+                    &found[..found.len().min(3)]
+                ));
+            }
+        }
+        assert!(first >= least.0 && three >= least.1, "{first} and {three}, at least {least:?}: {missed:#?}");
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Returns a text with its words separated by spaces: `listOpen_issues` becomes `list Open issues`.
-pub(super) fn split(text: &str) -> String {
+fn split(text: &str) -> String {
     let mut words = String::with_capacity(text.len() + 8);
     let mut was_lower = false;
     for character in text.chars() {

@@ -10,6 +10,8 @@ use relay_proto::sanitize;
 const MAX_LINE_BYTES: usize = 300;
 /// The most bytes of a line of a tool's description.
 const MAX_DESCRIPTION_LINE_BYTES: usize = 800;
+/// The most spaces that a line of a tool's description begins with.
+const MAX_INDENT_BYTES: usize = 16;
 /// The most characters that the name of a type is made from.
 const MAX_TYPE_NAME_CHARS: usize = 60;
 
@@ -27,9 +29,18 @@ pub(crate) fn comment_line(text: &str) -> String {
     comment_line_within(text, MAX_LINE_BYTES)
 }
 
-/// Returns a line of a tool's description as [`comment_line`] does, but of at most about 800 bytes.
-pub(super) fn description_line(line: &str) -> String {
-    comment_line_within(line, MAX_DESCRIPTION_LINE_BYTES)
+/// Returns the lines of a tool's description that are not blank, each as [`comment_line`] does, but of at most about 800
+/// bytes, and indented as in the description: that means something in examples.
+pub(super) fn description_lines(description: &str) -> impl Iterator<Item = String> {
+    let indent = |line: &str| line.bytes().take_while(|byte| *byte == b' ').count();
+    let is_filled = |line: &&str| !line.trim().is_empty();
+    // Texts in source code are often indented as a whole, but for their first line.
+    let margin = description.lines().skip(1).filter(is_filled).map(indent).min().unwrap_or_default();
+    description.lines().filter_map(move |line| {
+        let text = comment_line_within(line, MAX_DESCRIPTION_LINE_BYTES);
+        let spaces = indent(line).saturating_sub(margin).min(MAX_INDENT_BYTES);
+        (!text.is_empty()).then(|| " ".repeat(spaces) + &text)
+    })
 }
 
 /// Returns a text as one line of a comment, without hidden characters, cut after about `most_bytes`.

@@ -34,6 +34,21 @@ pub(super) struct Style {
     pub(super) is_full: bool,
     /// The approximate number of bytes after which types become `unknown`.
     pub(super) most_bytes: usize,
+    /// The most members of an object, and alternatives of an `enum`, that are written out; `None`: as many as there are,
+    /// up to the bounds of this module.
+    pub(super) most_members: Option<usize>,
+}
+
+impl Style {
+    /// Returns the most members of an object that are written out.
+    fn most_members(self) -> usize {
+        self.most_members.unwrap_or(MAX_MEMBERS).min(MAX_MEMBERS)
+    }
+
+    /// Returns the most alternatives of an `enum` that are written out.
+    fn most_alternatives(self) -> usize {
+        self.most_members.unwrap_or(MAX_UNION).min(MAX_UNION)
+    }
 }
 
 /// A type that has a name because schemas refer to it.
@@ -67,6 +82,11 @@ impl<'a> Types<'a> {
     pub(super) fn new(tool: &str, style: Style) -> Self {
         let (prefix, root) = (type_name(tool), &Value::Null);
         Self { style, prefix, named: Vec::new(), visits: 0, bytes: 0, is_cut: false, root, enclosing: Vec::new() }
+    }
+
+    /// Returns `true` if something was left out because there were too many bytes.
+    pub(super) fn is_over(&self) -> bool {
+        self.bytes > self.style.most_bytes
     }
 
     /// Returns the type of a whole schema.
@@ -162,8 +182,9 @@ impl<'a> Types<'a> {
             return self.type_of_literal(value, level);
         }
         if let Some(Value::Array(values)) = members.get("enum") {
-            let types = values.iter().take(MAX_UNION).map(|value| self.type_of_literal(value, level)).collect();
-            if values.len() <= MAX_UNION {
+            let most = self.style.most_alternatives();
+            let types = values.iter().take(most).map(|value| self.type_of_literal(value, level)).collect();
+            if values.len() <= most {
                 return union(types);
             }
             self.is_cut = true;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::termios::{QueueSelector, isatty, tcflush};
+use rustix::termios::{QueueSelector, isatty, tcflush, tcgetwinsize};
 use tokio::time::Instant;
 
 use super::{Approval, ApprovalFuture, ApprovalRequest, Approver};
-use crate::rules::prompt::{self, Answer, Question};
+use crate::rules::prompt::{self, Answer, Question, Space};
 
 /// The pause between a withdrawn question and the next one, so that a key that was meant for the first does not answer
 /// the second.
@@ -100,7 +100,7 @@ impl Approver for TerminalApprover {
                 Ok(Ok(Some(Answer::Once))) => Approval::Once,
                 Ok(Ok(Some(Answer::Execution))) => Approval::Execution,
                 Ok(Ok(Some(Answer::Session))) => Approval::Session,
-                Ok(Ok(Some(Answer::No) | None)) => Approval::deny(),
+                Ok(Ok(Some(Answer::No | Answer::View) | None)) => Approval::deny(),
                 Ok(Err(error)) => cannot_be_asked(&error),
                 Err(_panic) => Approval::deny(),
             }
@@ -121,28 +121,71 @@ fn ask(mut terminal: &File, request: &ApprovalRequest, given_up: &PipeReader) ->
         effect: request.manifest.effect,
         rule: &request.rule,
         arguments: &request.arguments,
-        script: Some((&request.code, None)),
+        script: Some((&request.code, request.line)),
         remaining: request.deadline.saturating_duration_since(Instant::now()),
     };
-    let question = prompt::render(&question);
-    let (body, asking) = question.split_at(question.rfind('\n').map_or(0, |end| end + 1));
+    let shown = prompt::render(&question, space(terminal));
+    let (body, asking) = shown.split_at(shown.rfind('\n').map_or(0, |end| end + 1));
     write!(terminal, "\n{body}")?;
     let mut asking = asking;
     loop {
-        // Input that was typed before the question is not an answer to it.
-        forget_typed(terminal)?;
-        write!(terminal, "{asking}")?;
-        let Some(typed) = read_line(terminal, given_up)? else {
-            // A half-typed answer must not reach the next reader of the terminal.
-            forget_typed(terminal)?;
-            writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
-            return Ok(None);
-        };
+        let Some(typed) = ask_line(terminal, asking, given_up)? else { return Ok(None) };
         match prompt::parse_answer(&typed) {
+            Some(Answer::View) => {
+                let space = space(terminal);
+                let whole = prompt::whole(&question, space.columns());
+                if view(terminal, &whole, space.rows(), given_up)?.is_none() {
+                    return Ok(None);
+                }
+            }
             Some(answer) => return Ok(Some(answer)),
-            None => asking = "y, e, s or n: ",
+            None => {}
+        }
+        asking = "y, e, s, v or n: ";
+    }
+}
+
+/// Returns the terminal's size, or the default if it has none.
+fn space(terminal: &File) -> Space {
+    let size = tcgetwinsize(terminal).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    size.map_or_else(Space::default, |size| Space::new(size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Shows a text in pages of `rows` rows, until its end or until the person has seen enough; `None`: nobody waits for the
+/// answer any more.
+fn view(mut terminal: &File, text: &str, rows: usize, given_up: &PipeReader) -> io::Result<Option<()>> {
+    let total = text.lines().count();
+    let page = rows.saturating_sub(2).max(1);
+    let mut lines = text.lines();
+    let mut shown = 0;
+    loop {
+        let rows: Vec<_> = lines.by_ref().take(page).collect();
+        shown += rows.len();
+        writeln!(terminal, "{}", rows.join("\n"))?;
+        if shown >= total {
+            return Ok(Some(()));
+        }
+        let asking = format!("-- {shown} of {total} rows; Enter shows more, q goes back: ");
+        match ask_line(terminal, &asking, given_up)? {
+            None => return Ok(None),
+            Some(typed) if typed.trim().eq_ignore_ascii_case("q") => return Ok(Some(())),
+            Some(_) => {}
         }
     }
+}
+
+/// Asks for one line; `None`: nobody waits for it any more, which the terminal says.
+fn ask_line(mut terminal: &File, asking: &str, given_up: &PipeReader) -> io::Result<Option<String>> {
+    // Input that was typed before the question is not an answer to it.
+    forget_typed(terminal)?;
+    write!(terminal, "{asking}")?;
+    let typed = read_line(terminal, given_up)?;
+    if typed.is_none() {
+        // A half-typed answer must not reach the next reader of the terminal.
+        forget_typed(terminal)?;
+        writeln!(terminal, "\n(nobody waits for the answer any more: the call does not run)")?;
+    }
+    Ok(typed)
 }
 
 /// Discards the input that was typed and not read yet.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::PolicyError;
+use super::manifests::careful_last;
 use super::{Budget, Defaults, NumberedRule, Phase, Policy, Rule, Verdict};
 use crate::tool::{Effect, ManifestChange};
 
@@ -105,7 +106,7 @@ impl Policy {
         for pattern in file.budget.tools.keys() {
             check(&format!("[budget.tools.{pattern:?}]"), std::slice::from_ref(pattern))?;
         }
-        let manifests = file.manifest.into_iter().map(|(pattern, change)| {
+        let manifests = careful_last(file.manifest).into_iter().map(|(pattern, change)| {
             Ok((check(&format!("[manifest.{pattern:?}]"), std::slice::from_ref(&pattern))?, change))
         });
         let manifests = manifests.collect::<Result<_, PolicyError>>()?;
@@ -172,6 +173,60 @@ mod tests {
         assert_eq!(decide("fs.apply_patch", Some(Phase::Write)).decision, Decision::Ask);
         assert_eq!(policy.budget.tools["web.*"].calls, Some(20));
         assert_eq!(policy.manifests[0].1.effect, Some(Effect::ReadOnly));
+    }
+
+    #[test]
+    fn of_entries_that_overlap_the_more_careful_wins_and_a_name_beats_patterns() {
+        let manifest = |text: &str, tool: &str| {
+            let policy = Policy::parse(text, "policy.toml").unwrap();
+            let tools = crate::Tools::new();
+            let spec = crate::ToolSpec::new(tool, "", serde_json::json!({"type": "object"}));
+            tools.add_with(spec, |_arguments, _context| async { Ok("1".into()) }).unwrap();
+            let host = crate::Host::new(tools).policy(policy);
+            host.tools().spec(tool).unwrap().manifest
+        };
+        // Neither the order in the file nor that of the alphabet decides.
+        for text in [
+            "[manifest.\"time.*\"]\neffect = \"read_only\"\n[manifest.\"*.get_current_time\"]\neffect = \"mutating\"",
+            "[manifest.\"*.get_current_time\"]\neffect = \"mutating\"\n[manifest.\"time.*\"]\neffect = \"read_only\"",
+            "[manifest.\"time.*\"]\neffect = \"mutating\"\n[manifest.\"*.get_current_time\"]\neffect = \"read_only\"",
+        ] {
+            assert_eq!(manifest(text, "time.get_current_time").effect, Some(Effect::Mutating), "{text}");
+        }
+        let text = r#"
+            [manifest."a.*"]
+            effect = "privileged"
+            timeout_ms = 1_000
+            result_bytes = 10
+            overflow = "cut"
+            concurrency = 4
+            callable_from_code = true
+            [manifest."*.b"]
+            effect = "read_only"
+            timeout_ms = 2_000
+            result_bytes = 20
+            overflow = "fail"
+            concurrency = 2
+            callable_from_code = false
+            [manifest."a.c"]
+            effect = "read_only"
+        "#;
+        let expected = Manifest {
+            effect: Some(Effect::Privileged),
+            timeout: std::time::Duration::from_secs(1),
+            result_bytes: 10,
+            overflow: crate::tool::Overflow::Fail,
+            concurrency: Some(2),
+            callable_from_code: false,
+            ..Manifest::default()
+        };
+        assert_eq!(manifest(text, "a.b"), expected);
+        let exception = manifest(text, "a.c");
+        assert_eq!(
+            (exception.effect, exception.result_bytes),
+            (Some(Effect::ReadOnly), 10),
+            "an exception, in one field"
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ async fn a_question_is_shown_whole_and_each_answer_means_what_it_says() {
                 "The code wants to call fake.echo (nobody said what it does).\r\n\
                  The rule that asks: default: ask unknown effects\r\n\
                  The arguments:\r\n  | {{\r\n  |   \"n\": {number}\r\n  | }}\r\n\
-                 The code begins:\r\n"
+                 Line 1 of the code calls it, as the relay says:\r\n"
             );
             assert!(question.starts_with(&expected), "{question}");
             assert!(!question.contains('\u{1b}'), "nothing comes in between: {question:?}");
@@ -45,6 +45,54 @@ async fn a_question_is_shown_whole_and_each_answer_means_what_it_says() {
 }
 
 #[tokio::test]
+async fn everything_can_be_seen_before_the_answer() {
+    let folder = Folder::new();
+    let comments = "// a comment\n".repeat(60);
+    let code = format!(
+        "const text = Array.from({{length: 300}}, (_, n) => 'item ' + n);\n{comments}return await ask({{text}})"
+    );
+    let mut terminal = start(&folder, &code, &[]);
+    let question = terminal.sees(PROMPT).await;
+    // The line that calls is in the function `ask`, the first of the file.
+    assert!(question.contains(">    1 | const ask = (args) => mcp.call('fake.echo', args)"), "{question}");
+    assert!(question.contains("NOT ALL of the arguments is shown: v shows it."), "{question}");
+    terminal.types("v\n");
+    let mut seen = String::new();
+    while !seen.contains("y, e, s, v or n: ") {
+        let page = terminal.sees_one_of(&["Enter shows more, q goes back: ", "y, e, s, v or n: "]).await;
+        seen.push_str(&page);
+        if page.ends_with("back: ") {
+            terminal.types("\n");
+        }
+    }
+    for number in 0..300 {
+        assert!(seen.contains(&format!("\"item {number}\"")), "{number}: {seen}");
+    }
+    assert_eq!(seen.matches("// a comment").count(), 60, "{seen}");
+    // Another look ends early; nothing of it is an answer.
+    terminal.types("v\n");
+    terminal.sees("q goes back: ").await;
+    terminal.types("q\n");
+    terminal.sees("y, e, s, v or n: ").await;
+    terminal.types("y\n");
+    terminal.sees("\"ran\"").await;
+    assert_eq!(terminal.ends().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn the_deadline_ends_the_look_as_well() {
+    let folder = Folder::new();
+    let code = "return await ask({text: Array.from({length: 300}, (_, n) => n)})";
+    let mut terminal = start(&folder, code, &["--limit", "approval_ms=3000"]);
+    terminal.sees(PROMPT).await;
+    terminal.types("v\n");
+    terminal.sees("q goes back: ").await;
+    terminal.sees("(nobody waits for the answer any more: the call does not run)").await;
+    terminal.sees("\"APPROVAL_TIMEOUT\"").await;
+    assert_eq!(terminal.ends().await.0, Some(0));
+}
+
+#[tokio::test]
 async fn what_is_no_answer_is_asked_again() {
     let folder = Folder::new();
     let mut terminal = start(&folder, "return await ask({})", &[]);
@@ -52,7 +100,7 @@ async fn what_is_no_answer_is_asked_again() {
     for junk in ["maybe", "y e", &format!("y{}z", " ".repeat(3_000)), "\u{ff59}"] {
         // What is pasted behind it is no answer, either.
         terminal.types(&format!("{junk}\ny\n"));
-        terminal.sees("y, e, s or n: ").await;
+        terminal.sees("y, e, s, v or n: ").await;
     }
     terminal.types("y\n");
     terminal.sees("\"ran\"").await;

@@ -77,3 +77,30 @@ async fn on_a_full_disk_nothing_runs() {
     let ended = on_a_full_disk(&folder, 0, &["call", "fake.wait", "--audit", "new", "--mcp", "mcp.json"], "").await;
     ended.says(2, &["the audit log new cannot be written"]);
 }
+
+#[tokio::test]
+async fn what_is_redacted_in_arguments_is_not_in_the_code_that_the_program_writes() {
+    let folder = Folder::new();
+    folder.fake_server("plain").file("allow.toml", "[default]\nunknown = \"allow\"");
+    let call = r#"{"path": "a", "content": "hunter2"}"#;
+    let code = format!("return await mcp.call('fake.echo', {call})");
+    let json = format!(r#"{{"tool": "fake.echo", "arguments": {call}}}"#);
+    folder
+        .file("x.js", code)
+        .file("y.js", json)
+        .file("z.js", format!("const a = {call}; return mcp.call('fake.echo', a)"));
+    let hash = ["--audit-code", "hash"];
+    let (call, run) = (["call", "fake.echo", call], |file| ["run", file]);
+    for (log, words, more) in [
+        ("call.jsonl", &call[..], &[][..]),
+        ("x.jsonl", &run("x.js"), &[]),
+        ("y.jsonl", &run("y.js"), &[]),
+        ("z.jsonl", &run("z.js"), &hash),
+    ] {
+        let usual = ["--mcp", "mcp.json", "--policy", "allow.toml", "--redact", "fake.*=$.content", "--audit", log];
+        let ended = folder.run(&[words, &usual, more].concat()).await;
+        assert!(ended.out.contains("hunter2") && ended.status == Some(0), "the tool gets it: {ended:?}");
+        let written = folder.read(log);
+        assert!(!written.contains("hunter2") && written.contains("[redacted]"), "{log}: {written}");
+    }
+}

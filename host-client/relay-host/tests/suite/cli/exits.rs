@@ -66,9 +66,10 @@ async fn code_that_fails_is_1_and_is_told_where() {
         ("const a = 1;\nnull.x", &["EVAL_ERROR: TypeError", "(line 2, column 6)"]),
         ("return 1n", &["NOT_SERIALIZABLE"]),
         ("await new Promise(() => {})", &["UNSETTLED"]),
+        ("await mcp.call('nobody.there')", &["CHECK_FAILED", "- line 1, column 7: there is no server \"nobody\""]),
         (
-            "await mcp.call('nobody.there')",
-            &["there is no server \"nobody\"", "\ntool: nobody.there, UNKNOWN_SERVER\n"],
+            "await mcp.call('nobody.' + 'there')",
+            &["there is no server \"nobody\"", "\n  tool: nobody.there, UNKNOWN_SERVER\n"],
         ),
     ];
     for (code, words) in cases {

@@ -74,6 +74,9 @@ async fn json_says_everything_of_success_and_of_failure() {
     assert_eq!((&value["result"], &value["output"], &value["warnings"]), (&json!({"a": 1}), &output, &json!([])));
     assert!(value["usage"]["output_bytes"].as_u64().unwrap() >= 5 && value["usage"]["tool_calls"] == 0, "{value}");
 
+    let ordered = folder.run_with("return {b: 1, a: [0.5, {z: 1, y: 2}]}", &["run", "-", "--json"]).await;
+    assert!(ordered.out.starts_with(r#"{"result":{"b":1,"a":[0.5,{"z":1,"y":2}]},"#), "{ordered:?}");
+
     let code = "console.log('before');\nawait mcp.call('fake.refuse')";
     folder.fake_server("plain").file("allow.toml", "[default]\nunknown = \"allow\"");
     let ended = folder.run_with(code, &["run", "-", "--json", "--mcp", "mcp.json", "--policy", "allow.toml"]).await;
@@ -125,14 +128,18 @@ async fn a_server_that_does_not_start_is_named_and_the_others_work() {
         "missing": {"command": "/nowhere/server"},
         "fake": folder.fake("plain"),
     }));
-    let arguments = ["run", "-", "--mcp", "mcp.json", "--policy", "allow.toml", "--start-timeout", "1"];
+    let arguments = ["run", "-", "--mcp", "mcp.json", "--policy", "allow.toml", "--start-timeout", "5"];
     let code =
         "return [(await mcp.call('fake.echo', {a: 1})).arguments, await mcp.call('dead.x').catch((e) => e.code)]";
     let ended = folder.run_with(code, &arguments).await;
     assert_eq!((ended.status, &*ended.out), (Some(0), "[{\"a\":1},\"UNKNOWN_SERVER\"]\n"), "{ended:?}");
     let lines: Vec<_> = ended.err.lines().collect();
     assert_eq!(lines.len(), 3, "each is named once: {ended:?}");
-    for (line, words) in lines.iter().zip([["\"dead\"", "missing"], ["\"hung\"", "1 s"], ["\"missing\"", "/nowhere"]]) {
+    for (line, words) in lines.iter().zip([
+        ["\"dead\"", "missing"],
+        ["\"hung\"", "still starting, since 5 s"],
+        ["\"missing\"", "/nowhere"],
+    ]) {
         assert!(words.iter().all(|word| line.contains(word)), "{line}");
     }
     let ended = folder.run_with("throw new Error('mine')", &arguments).await;

@@ -59,16 +59,23 @@ impl Terminal {
 
     /// Waits until this is there, behind what was waited for before. Gives everything up to its end.
     pub(crate) async fn sees(&mut self, text: &str) -> String {
+        self.sees_one_of(&[text]).await
+    }
+
+    /// Waits until the first of these is there, behind what was waited for before. Gives everything up to its end.
+    pub(crate) async fn sees_one_of(&mut self, texts: &[&str]) -> String {
         let (from, mut end) = (self.looked, 0);
         let is_there = || {
             let seen = self.seen.lock().unwrap();
-            let found = seen[from..].windows(text.len()).position(|piece| piece == text.as_bytes());
-            found.is_some_and(|at| {
-                end = from + at + text.len();
-                true
-            })
+            let found = |text: &&str| {
+                let at = seen[from..].windows(text.len()).position(|piece| piece == text.as_bytes());
+                at.map(|at| from + at + text.len())
+            };
+            let first = texts.iter().filter_map(found).min();
+            end = first.unwrap_or(end);
+            first.is_some()
         };
-        eventually(|| format!("{text:?} is seen in {:?}", self.seen()), is_there).await;
+        eventually(|| format!("{texts:?} is seen in {:?}", self.seen()), is_there).await;
         self.looked = end;
         String::from_utf8_lossy(&self.seen.lock().unwrap()[from..end]).into_owned()
     }

@@ -69,9 +69,37 @@ async fn what_an_entry_of_the_policy_says_of_a_tool_is_shown() {
     folder.fake_server("plain").file("policy.toml", "[manifest.\"fake.e*\"]\neffect = \"read_only\"\ntimeout_ms = 5");
     let one = folder.run(&["tools", "fake.echo", "--mcp", "mcp.json", "--policy", "policy.toml"]).await.value();
     assert_eq!((&one["effect"], &one["timeout_ms"]), (&json!("read_only"), &json!(5)), "{one}");
+    assert_eq!(one["effect_from"], "the rules of this host");
+    for (tool, from) in [("fake.reads", "the server's readOnlyHint"), ("fake.change", "unknown: the server has no")] {
+        let one = folder.run(&["tools", tool, "--mcp", "mcp.json"]).await.value();
+        assert!(one["effect_from"].as_str().unwrap().starts_with(from), "{one}");
+    }
     let table = folder.run(&["tools", "fake", "--mcp", "mcp.json"]).await.out;
     let echo = table.lines().find(|line| line.starts_with("fake.echo")).unwrap();
     assert!(echo.contains("  ?  "), "nobody said what it does: {echo}");
+}
+
+#[tokio::test]
+async fn what_is_left_out_or_not_checked_is_said() {
+    let folder = Folder::new();
+    folder.fake_server("zod");
+    let table = folder.run(&["tools", "--mcp", "mcp.json"]).await;
+    assert_eq!((table.out.lines().count(), &*table.err), (4, ""), "{table:?}");
+    let email = table.out.lines().find(|line| line.starts_with("fake.t_email")).unwrap();
+    assert!(email.contains("not checked against patterns"), "{email}");
+    let one = folder.run(&["tools", "fake.t_email", "--mcp", "mcp.json"]).await.value();
+    assert!(one["notes"][0].as_str().unwrap().contains("not checked"), "{one}");
+
+    let folder = Folder::new();
+    folder.fake_server("odd");
+    folder
+        .run(&["tools", "fake.elsewhere", "--mcp", "mcp.json"])
+        .await
+        .says(1, &["fake.elsewhere is left out: its schema"]);
+    let table = folder.run(&["tools", "--mcp", "mcp.json"]).await;
+    for name in ["fake.elsewhere", "\"yes\"", "\"schemaless\""] {
+        assert!(table.err.contains(name), "{table:?}");
+    }
 }
 
 #[tokio::test]
@@ -88,4 +116,18 @@ async fn a_server_that_cannot_be_started_is_reported_once() {
     assert_eq!(listed.status, Some(0), "{listed:?}");
     let lines: Vec<_> = listed.err.lines().collect();
     assert!(matches!(&lines[..], [line] if line.contains("the MCP server \"gone\" failed: ")), "{listed:?}");
+}
+
+#[tokio::test]
+async fn names_and_descriptions_of_strangers_forge_no_row_and_reach_no_terminal() {
+    let folder = Folder::new();
+    folder.fake_server("hostile");
+    let listed = folder.run(&["tools", "--mcp", "mcp.json"]).await;
+    assert_eq!(listed.status, Some(0), "{listed:?}");
+    let rows: Vec<_> = listed.out.lines().collect();
+    assert_eq!(rows.len(), 3, "{listed:?}");
+    assert!(rows.iter().all(|row| !row.starts_with("fake.forged")), "{listed:?}");
+    let printed = format!("{}{}", listed.out, listed.err);
+    assert!(!printed.contains(['\u{1b}', '\u{7}', '\u{202e}', '\r']), "{listed:?}");
+    assert!(rows[0].starts_with("fake.described ") && rows[0].contains("  ?           \\u{1b}]0;owned"), "{listed:?}");
 }

@@ -1,7 +1,10 @@
 //! Approvals: the question, who is asked, and each answer.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
+use super::eventually;
 use super::python::Client;
 use super::setup::Setup;
 
@@ -108,6 +111,37 @@ async fn a_question_shows_what_is_asked_and_strangers_cannot_shape_it() {
     assert_eq!(question["schema"]["properties"]["allow"]["enum"], json!(["once", "execution", "session"]));
     client.answer("decline", Value::Null).await;
     assert_eq!(client.end(id).await["result"]["isError"], true);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn what_does_not_fit_a_message_is_in_a_file_until_it_is_answered() {
+    let setup = Setup::new();
+    let mut client = Client::asking(&setup).await;
+    let comments = "// a comment\n".repeat(60);
+    for (size, is_whole) in [(3_000, true), (200_000, false)] {
+        let code = format!(
+            "const what = 'x'.repeat({size}) + 'the end';\n{comments}return await mcp.call('fake.writes', {{what}})"
+        );
+        let id = begin(&mut client, &code).await;
+        let question = client.question().await;
+        let message = question["message"].as_str().unwrap();
+        assert!(message.contains("    Line 62 of the code calls it, as the relay says:\n"), "{message}");
+        assert!(message.contains("    >   62 | return await mcp.call("), "{message}");
+        assert_eq!(message.contains("NOT ALL of the arguments"), !is_whole, "{message}");
+        let unfolded = |text: &str, next: &str| text.replace(next, "");
+        assert_eq!(unfolded(message, "\n      + ").contains("xthe end"), is_whole, "{message}");
+        // The code has more lines than a message shows.
+        let (_, after) = message.split_once("the whole question is in ").unwrap();
+        let path = after.split(" on the machine of this MCP server").next().unwrap();
+        let all = std::fs::read_to_string(path).unwrap();
+        assert!(unfolded(&all, "\n  + ").contains("xthe end") && all.matches("// a comment").count() == 60, "{all}");
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        client.allow("once").await;
+        assert!(!client.end(id).await.is_null());
+        let is_gone = || !std::path::Path::new(path).exists();
+        eventually("the file is removed", is_gone).await;
+    }
     client.close().await;
 }
 

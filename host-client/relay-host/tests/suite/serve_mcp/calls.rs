@@ -13,6 +13,7 @@ fn text(result: &Value, block: usize) -> &str {
 async fn code_calls_tools_of_other_servers_and_gives_text_and_structured_content() {
     let setup = Setup::with_everything().allowing_all();
     let mut client = Client::over_stdio(&setup).await;
+    client.ready().await;
     let tools = client.list().await;
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["execute_code", "search_tools", "describe_tools", "read_output"]);
@@ -67,7 +68,13 @@ async fn a_failure_says_what_where_and_what_to_do() {
     assert_eq!(text(&result, 1), "Output:\nbefore");
     assert_eq!(result["structuredContent"]["output"], "before\n");
 
-    let result = client.execute("return await mcp.call('fake.ecko', {})").await;
+    let result = client.execute("await mcp.call('fake.echo', {});\nreturn await mcp.call('fake.ecko', {})").await;
+    let error = &result["structuredContent"]["error"];
+    assert_eq!((&error["code"], &error["line"]), (&json!("CHECK_FAILED"), &json!(2)), "{result}");
+    assert!(text(&result, 0).contains("did you mean \"echo\"?"), "{result}");
+    assert_eq!(result["structuredContent"]["usage"]["tool_calls"], 0, "nothing has run: {result}");
+
+    let result = client.execute("return await mcp.call('fake.' + 'ecko', {})").await;
     let error = &result["structuredContent"]["error"];
     assert_eq!((&error["tool"], &error["tool_code"]), (&json!("fake.ecko"), &json!("UNKNOWN_TOOL")), "{result}");
     assert!(text(&result, 0).contains("the server \"fake\" has no tool \"ecko\""), "{result}");
@@ -83,7 +90,9 @@ async fn a_failure_says_what_where_and_what_to_do() {
     assert_eq!(result["structuredContent"]["result"].as_str().map(str::len), Some(100_001));
     let result = client.execute("for (let i = 0; i < 1000; i++) console.log('x'.repeat(60))").await;
     let output = result["structuredContent"]["output"].as_str().unwrap();
-    assert!(output.len() < 21_000 && output.ends_with("(cut; 60000 bytes were printed)"), "{output}");
+    let handle = result["structuredContent"]["output_handle"].as_str().unwrap();
+    let end = format!("… (61000 bytes were printed; read_output with the handle {handle} gives the whole)");
+    assert!(output.len() < 21_000 && output.ends_with(&end), "{output}");
     client.close().await;
 }
 
@@ -119,7 +128,8 @@ async fn arguments_that_do_not_fit_are_refused_by_name() {
 async fn limits_hold() {
     let setup = Setup::new().allowing_all();
     let mut client = Client::over_stdio(&setup).await;
-    client.list().await;
+    // From here on the server has started.
+    client.value("await mcp.call('fake.echo', {}); return 1").await;
     for (code, limits, error, limit) in [
         ("await mcp.call('fake.wait', {})", json!({"wall_ms": 300}), "TIMEOUT", "wall_ms"),
         ("for (;;);", json!({"cpu_ms": 200}), "CPU_LIMIT", "cpu_ms"),
@@ -142,6 +152,7 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let setup = Setup::with_everything();
     let mut client = Client::over_stdio(&setup).await;
     client.list().await;
+    client.ready().await;
     let found = client.call("search_tools", json!({"query": "sum of numbers", "limit": 3})).await;
     let found = &found["structuredContent"]["tools"];
     assert_eq!(found[0]["name"], "everything.get-sum", "{found}");
@@ -155,7 +166,7 @@ async fn tools_are_found_by_words_and_described_by_names() {
     let names = ["everything.get-sum", "everything.get-some", "everythin.echo", "echo", "fake.reads"];
     let described = client.call("describe_tools", json!({"names": names})).await;
     let described = &described["structuredContent"]["tools"];
-    assert!(described[0]["input_schema"]["properties"]["a"].is_object(), "{described}");
+    assert!(described[0].get("input_schema").is_none(), "the declaration says all of it: {described}");
     assert!(described[0]["typescript"].as_str().unwrap().contains("function get_sum(args: {"), "{described}");
     assert!(described[1]["error"].as_str().unwrap().contains("did you mean \"everything.get-sum\"?"), "{described}");
     assert!(described[2]["error"].as_str().unwrap().contains("did you mean \"everything.echo\"?"), "{described}");

@@ -3,25 +3,19 @@
 use std::process::Command;
 
 use reqwest::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::python::Client;
 use super::setup::{HttpServer, RELAY_HOST, Setup};
+use super::web::{hello, plain_client};
 use super::within;
 
 const TOKEN: &str = "correct horse battery staple";
 
-fn hello() -> Value {
-    let params = json!({
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
-    });
-    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
-}
-
 /// The status of a first request with these headers.
 async fn status(server: &HttpServer, headers: &[(&str, &str)]) -> StatusCode {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let mut request = client.post(&server.url).header("accept", "application/json, text/event-stream").json(&hello());
+    let mut request =
+        plain_client().post(&server.url).header("accept", "application/json, text/event-stream").json(&hello());
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
@@ -73,16 +67,6 @@ async fn a_web_page_does_not_get_in_by_a_name_or_an_origin_of_its_own() {
     ] {
         assert_eq!(status(&server, &headers).await, expected, "{headers:?}");
     }
-}
-
-#[tokio::test]
-async fn there_is_an_end_to_sessions() {
-    let setup = Setup::new();
-    let server = setup.serve_http().await;
-    for _ in 0..256 {
-        assert_eq!(status(&server, &[]).await, StatusCode::OK);
-    }
-    assert_eq!(status(&server, &[]).await, StatusCode::SERVICE_UNAVAILABLE);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::processes::{family, find, gone};
 use super::python::Client;
@@ -62,6 +63,8 @@ async fn a_signal_ends_it_before_anybody_spoke_on_a_socket() {
 #[tokio::test]
 async fn the_end_of_the_input_ends_the_server_and_all_that_it_started() {
     let setup = Setup::new().allowing_all();
+    let audit = setup.path("audit.jsonl");
+    let setup = setup.option("--audit", audit.to_str().unwrap());
     let mut raw = Raw::start(&setup).await;
     raw.execute(1, "return 1").await;
     assert_eq!(raw.answer(1).await["result"]["structuredContent"]["result"], 1);
@@ -69,19 +72,37 @@ async fn the_end_of_the_input_ends_the_server_and_all_that_it_started() {
     eventually("the tool runs", || setup.notes() == "waiting\n").await;
     let all = family(raw.child.id().unwrap());
     find(&all, "sandbox-relay serve");
+    let since = Instant::now();
     raw.input = None;
+    let answer = raw.answer(2).await;
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("CANCELLED: "), "{text}");
+    // The library waits for handlers for 5 s: the program is stopped before that.
+    assert!(since.elapsed() < Duration::from_secs(4), "it took {:?}", since.elapsed());
+    eventually("the tool is cancelled", || setup.notes() == "waiting\ncancelled True\n").await;
     assert!(within(raw.child.wait()).await.unwrap().success());
     gone(&all).await;
+    let audit = std::fs::read_to_string(audit).unwrap();
+    let ends: Vec<Value> = audit.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcomes: Vec<_> = ends.iter().filter(|end| end["kind"] == "end").map(|end| &end["outcome"]).collect();
+    assert_eq!(outcomes, ["ok", "CANCELLED"]);
 }
 
 #[tokio::test]
 async fn what_was_asked_before_the_end_of_the_input_is_answered() {
     let setup = Setup::new();
     let mut raw = Raw::start(&setup).await;
-    raw.execute(1, "return 1").await;
+    raw.send(json!({"id": 1, "method": "tools/list"})).await;
+    raw.execute(2, "return 1").await;
     raw.input = None;
-    assert_eq!(raw.answer(1).await["result"]["structuredContent"]["result"], 1);
-    assert_eq!(raw.next().await, None);
+    let mut answers = std::collections::BTreeMap::new();
+    while let Some(answer) = raw.next().await {
+        answers.extend(answer["id"].as_u64().map(|id| (id, answer.clone())));
+    }
+    assert_eq!(answers[&1]["result"]["tools"][0]["name"], "execute_code");
+    // Code that had not ended is stopped.
+    let text = answers[&2]["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text == "1" || text.starts_with("CANCELLED: "), "{text}");
     assert!(within(raw.child.wait()).await.unwrap().success());
 }
 

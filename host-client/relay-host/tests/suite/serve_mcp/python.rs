@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::setup::{HttpServer, RELAY_HOST, Setup};
-use super::within;
+use super::{PATIENCE, within};
 use crate::servers::program;
 
 pub(crate) struct Client {
@@ -80,6 +80,20 @@ impl Client {
     pub(crate) async fn list(&mut self) -> Value {
         self.say(json!({"do": "list"})).await;
         self.hear(|said| said.get("tools").is_some()).await["tools"].take()
+    }
+
+    /// Waits until all servers behind the program have started, so that their tools are known.
+    pub(crate) async fn ready(&mut self) {
+        let since = std::time::Instant::now();
+        loop {
+            let found = self.call("search_tools", json!({"query": "x"})).await;
+            let starting = &found["structuredContent"]["still_starting"];
+            if starting.as_array().is_none_or(Vec::is_empty) {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "they never start: {starting}");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) async fn begin(&mut self, tool: &str, arguments: Value) -> u64 {

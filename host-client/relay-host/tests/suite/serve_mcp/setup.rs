@@ -30,6 +30,18 @@ impl Setup {
         Self::with(json!({"everything": {"command": program("mcp-server-everything"), "args": ["stdio"]}}))
     }
 
+    /// With the small server, which starts when the file `go` is there.
+    pub(crate) fn starting_slowly() -> Self {
+        let setup = Self::new();
+        let file = setup.path("mcp.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let server = &mut config["mcpServers"]["fake"];
+        server["args"].as_array_mut().unwrap().push("slow-start".into());
+        server["env"]["GO"] = setup.path("go").to_str().unwrap().into();
+        std::fs::write(file, config.to_string()).unwrap();
+        setup
+    }
+
     fn with(mut servers: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/suite/mcp/fake.py");
@@ -43,6 +55,11 @@ impl Setup {
 
     pub(crate) fn option(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.options.extend([name.to_owned(), value.as_ref().to_owned()]);
+        self
+    }
+
+    pub(crate) fn flag(mut self, name: &str) -> Self {
+        self.options.push(name.to_owned());
         self
     }
 
@@ -69,7 +86,7 @@ impl Setup {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(RELAY_HOST);
-        command.args(self.arguments()).kill_on_drop(true);
+        command.args(self.arguments()).env("XDG_CACHE_HOME", self.path("cache")).kill_on_drop(true);
         command
     }
 

@@ -9,33 +9,44 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, HunkFault, MAX_PATCH_BYTES, PatchError};
-use super::root::Root;
+use super::root::{Root, Writing};
 use super::tool::Cancel;
 
-/// Description of the tool for models.
-pub(super) const DESCRIPTION: &str = "\
-Changes, creates, deletes and renames files, all as the patch says or none. Two formats are taken.
-
-1. A unified diff, as of `git diff` (paths from the workspace's root, `/dev/null` for what is not there, `rename from` \
-and `rename to` for renames). Numbers in `@@ -1,3 +1,4 @@` have to be right; where you are not sure of them, write \
-`@@` alone, and the hunk is found by its lines.
-
-2. An envelope:
-*** Begin Patch
-*** Update File: src/a.rs
-*** Move to: src/b.rs
-@@ fn main() {
- a line that stays
--a line that goes
-+a line that comes
-*** Add File: src/new.rs
-+its only line
-*** Delete File: src/old.rs
-*** End Patch
-(`Move to` and what follows `@@` may be absent; the text after `@@` is a whole line of the file, from which on the \
-hunk is searched.)
-
-Lines that stay and that go have to be in the file exactly so, and in one place only: give enough of them.";
+/// Describes the tool for models: only what it may do here.
+pub(super) fn description(writing: &Writing) -> String {
+    let (may_create, may_delete) = (writing.may_create, writing.may_delete);
+    let does = match (may_create, may_delete) {
+        (true, true) => "Changes, creates, deletes and renames files",
+        (true, false) => "Changes and creates files, and neither deletes nor renames them",
+        (false, true) => "Changes and deletes files, and neither creates nor renames them",
+        (false, false) => "Changes files that exist, and neither creates, deletes nor renames them",
+    };
+    let paths = match (may_create, may_delete) {
+        (true, true) => ", `/dev/null` for what is not there, `rename from` and `rename to` for renames",
+        (true, false) => ", `/dev/null` as the old path of a new file",
+        (false, true) => ", `/dev/null` as the new path of a file that goes",
+        (false, false) => "",
+    };
+    let moves = may_create && may_delete;
+    let move_line = if moves { "*** Move to: src/b.rs\n" } else { "" };
+    let add_lines = if may_create { "*** Add File: src/new.rs\n+its only line\n" } else { "" };
+    let delete_line = if may_delete { "*** Delete File: src/old.rs\n" } else { "" };
+    let absent = if moves {
+        "`Move to` and what follows `@@` may be absent; the"
+    } else {
+        "What follows `@@` may be absent; the"
+    };
+    format!(
+        "{does}, all as the patch says or none. The files that may be written: {globs}. Two formats are taken.\n\n\
+         1. A unified diff, as of `git diff` (paths from the workspace's root{paths}). Numbers in `@@ -1,3 +1,4 @@` have \
+         to be right; where you are not sure of them, write `@@` alone, and the hunk is found by its lines.\n\n\
+         2. An envelope:\n*** Begin Patch\n*** Update File: src/a.rs\n{move_line}@@ fn main() {{\n a line that stays\n\
+         -a line that goes\n+a line that comes\n{add_lines}{delete_line}*** End Patch\n\
+         ({absent} text after `@@` is a whole line of the file, from which on the hunk is searched.)\n\n\
+         Lines that stay and that go have to be in the file exactly so, and in one place only: give enough of them.",
+        globs = cut(&writing.globs.join(", ")),
+    )
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,7 +106,7 @@ pub(super) fn apply_patch(root: &Root, arguments: PatchArguments, cancel: &Cance
     Ok(PatchResult { files, dry_run: arguments.dry_run })
 }
 
-/// Returns a line for an error message, cut after 200 bytes.
+/// Returns a line for a message, cut after 200 bytes.
 fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(200);
     if end == text.len() { text.to_owned() } else { format!("{}…", &text[..end]) }

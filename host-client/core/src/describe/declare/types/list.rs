@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::super::keywords::is_small;
 use super::super::text::{property, quoted};
 use super::super::text_type::{Precedence, Type, broad_type};
 use super::{MAX_LITERAL_BYTES, MAX_TUPLE, Types};
@@ -9,7 +10,9 @@ use super::{MAX_LITERAL_BYTES, MAX_TUPLE, Types};
 impl<'a> Types<'a> {
     /// Returns the type of a list, or of a tuple if the schema describes items by their place.
     pub(super) fn type_of_list(&mut self, keywords: &'a Map<String, Value>, level: usize) -> Type {
-        if level >= self.style.levels {
+        // A list of strings or numbers is no deeper than what it stands beside.
+        let is_plain_list = !keywords.contains_key("prefixItems") && keywords.get("items").is_some_and(is_small);
+        if level >= self.style.levels && !is_plain_list {
             return self.cut();
         }
         let enclosing = std::mem::take(&mut self.enclosing);

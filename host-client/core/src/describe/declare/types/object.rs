@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::super::keywords::strings;
+use super::super::keywords::{is_small, strings};
 use super::super::members::{MAX_WIDTH_BYTES, Members, OtherMembers};
 use super::super::text::{comment_line, property};
 use super::super::text_type::{Type, union};
@@ -13,7 +13,10 @@ use super::{MAX_LITERAL_BYTES, MAX_MEMBERS, MAX_TUPLE, Types};
 impl<'a> Types<'a> {
     /// Returns the type of an object: required members first, then optional ones, then an index for all others.
     pub(super) fn type_of_object(&mut self, keywords: &'a Map<String, Value>, level: usize) -> Type {
-        if level >= self.style.levels {
+        let is_plain_map = !keywords.contains_key("properties")
+            && !keywords.contains_key("patternProperties")
+            && keywords.get("additionalProperties").is_some_and(is_small);
+        if level >= self.style.levels && !is_plain_map {
             return self.cut();
         }
         let enclosing = std::mem::take(&mut self.enclosing);
@@ -32,7 +35,7 @@ impl<'a> Types<'a> {
         // A branch may require a member whose type an enclosing schema describes.
         first.extend(missing.map(|name| (name, enclosing.iter().rev().find_map(|known| known.get(name)))));
         let (needed, all) = (first.len(), first.len() + others.len());
-        for (number, (name, schema)) in first.into_iter().chain(others).take(MAX_MEMBERS).enumerate() {
+        for (number, (name, schema)) in first.into_iter().chain(others).take(self.style.most_members()).enumerate() {
             if name.len() > MAX_LITERAL_BYTES {
                 continue;
             }

@@ -209,11 +209,47 @@ async fn a_long_text_is_cut_between_characters_and_says_so() {
     }
     let several = workspace.call("read", json!({"paths": ["one", "odd"]})).await.unwrap();
     assert_eq!((&several["files"][1]["text"], &several["files"][1]["truncated"]), (&json!(""), &json!(true)));
+    // In the place of a piece of its line, the text says where to go on.
+    let text = workspace.call("read", json!({"path": "odd"})).await.unwrap();
+    assert_eq!((&text["lines"], &text["next_byte"]), (&json!(0), &json!(most - 1)));
     let file = fs::File::create(workspace.path("huge")).unwrap();
     file.set_len(100 << 30).unwrap();
     let text = workspace.call("read", json!({"path": "huge"})).await.unwrap();
     assert_eq!((&text["truncated"], &text["bytes"]), (&json!(true), &json!(100_u64 << 30)));
     assert!(workspace.error("read", json!({"path": "huge", "start_line": 2})).await.contains("at most"));
+}
+
+#[tokio::test]
+async fn going_on_where_a_page_ended_reads_every_byte_once() {
+    let workspace = Workspace::new();
+    let numbered = (0..6_000).map(|n| format!("{n:05} {}\n", "é".repeat(n % 97))).collect::<String>();
+    let long = format!("first\n{}\r\n\n{}", "漢".repeat(300_000), "x".repeat(700_000));
+    let bare = "y".repeat(256 << 10);
+    for (name, text) in [
+        ("numbered", &numbered),
+        ("long", &long),
+        ("bare", &bare),
+        ("line", &format!("{bare}\n")),
+        ("two", &format!("{bare}\nz")),
+    ] {
+        workspace.write(name, text);
+        let (mut line, mut byte, mut read, mut pages) = (1, 0, String::new(), 0);
+        loop {
+            let page =
+                workspace.call("read", json!({"path": name, "start_line": line, "start_byte": byte})).await.unwrap();
+            let piece = page["text"].as_str().unwrap();
+            assert!(page["next_byte"].is_u64() || page["truncated"] == false || piece.ends_with('\n'), "{name}");
+            read.push_str(piece);
+            pages += 1;
+            if page["truncated"] == false {
+                break;
+            }
+            line += page["lines"].as_u64().unwrap();
+            byte = page["next_byte"].as_u64().unwrap_or_default();
+            assert!(!piece.is_empty() && pages < 20, "{name}");
+        }
+        assert!(read == *text, "{name}: {} of {} bytes", read.len(), text.len());
+    }
 }
 
 #[tokio::test]

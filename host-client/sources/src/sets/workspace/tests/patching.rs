@@ -438,3 +438,35 @@ proptest! {
         prop_assert_eq!(fs::read_to_string(folder.path().join("f")).unwrap(), old);
     }
 }
+
+#[tokio::test]
+async fn the_tool_says_what_it_may_do_and_no_more() {
+    for (create, delete, words, absent) in [
+        (
+            true,
+            true,
+            &["creates, deletes and renames", "Move to", "Add File", "Delete File", "rename from"][..],
+            &[][..],
+        ),
+        (
+            true,
+            false,
+            &["creates files", "Add File", "neither deletes nor"],
+            &["Move to", "Delete File", "rename from"],
+        ),
+        (
+            false,
+            true,
+            &["deletes files", "Delete File", "neither creates nor"],
+            &["Move to", "Add File", "rename from"],
+        ),
+        (false, false, &["files that exist"], &["Move to", "Add File", "Delete File", "rename from", "/dev/null"]),
+    ] {
+        let workspace =
+            Workspace::with(|set| set.writable(["src/**", "*.md"]).unwrap().allow_create(create).allow_delete(delete));
+        let description = workspace.tools.spec("fs.apply_patch").unwrap().description;
+        assert!(description.contains("may be written: src/**, *.md."), "{description}");
+        assert!(words.iter().all(|word| description.contains(word)), "{description}");
+        assert!(absent.iter().all(|word| !description.contains(word)), "{description}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Words that people use for the same thing when they look for a tool.
+
+/// Words, each with those that names and descriptions of tools may have in its place. The questions of
+/// `relay_test_support::catalogue` measure what a change of this table does.
+pub(super) const SYNONYMS: [(&str, &[&str]); 36] = [
+    ("add", &["create"]),
+    ("answer", &["reply"]),
+    ("approve", &["review"]),
+    ("big", &["size"]),
+    ("change", &["update", "edit"]),
+    ("close", &["update"]),
+    ("columns", &["schema"]),
+    ("compare", &["diff"]),
+    ("date", &["time"]),
+    ("difference", &["diff"]),
+    ("directory", &["folder"]),
+    ("download", &["fetch", "get"]),
+    ("edit", &["update"]),
+    ("find", &["search"]),
+    ("folder", &["directory"]),
+    ("get", &["show", "read", "list"]),
+    ("history", &["log"]),
+    ("list", &["show"]),
+    ("look", &["search"]),
+    ("make", &["create"]),
+    ("member", &["user"]),
+    ("message", &["post"]),
+    ("new", &["create"]),
+    ("open", &["create", "navigate"]),
+    ("page", &["url"]),
+    ("person", &["user"]),
+    ("remove", &["delete"]),
+    ("rename", &["move"]),
+    ("replace", &["edit"]),
+    ("run", &["execute"]),
+    ("save", &["write"]),
+    ("send", &["post"]),
+    ("several", &["multiple"]),
+    ("show", &["list", "get"]),
+    ("sql", &["query"]),
+    ("switch", &["checkout"]),
+];
+
+/// Short forms, each with the words that it stands for.
+pub(super) const SHORT_FORMS: [(&str, &[&str]); 9] = [
+    ("db", &["database"]),
+    ("dir", &["directory"]),
+    ("dm", &["direct", "message"]),
+    ("env", &["environment"]),
+    ("img", &["image"]),
+    ("js", &["javascript"]),
+    ("msg", &["message"]),
+    ("pr", &["pull", "request"]),
+    ("repo", &["repository"]),
+];

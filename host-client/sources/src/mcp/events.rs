@@ -1,0 +1,141 @@
+//! HTTP client of MCP servers: answers in event streams that cannot be read become errors of their requests. The library
+//! would pass them over.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse};
+use sse_stream::{Error as SseError, Sse};
+
+use super::message::{Incoming, read};
+
+/// Maximum size of one event, in bytes. (The library bounds other bodies itself.)
+pub(super) const MAX_EVENT_BYTES: usize = 64 << 20;
+
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// HTTP client that reads each event before the library does.
+#[derive(Clone)]
+pub(super) struct ReadingClient {
+    http: reqwest::Client,
+    server: Arc<str>,
+}
+
+impl ReadingClient {
+    pub(super) fn new(server: &str, http: reqwest::Client) -> Self {
+        Self { http, server: server.into() }
+    }
+
+    /// Replaces answers that cannot be read.
+    fn readable(&self, events: Events) -> Events {
+        let server = Arc::clone(&self.server);
+        events
+            .map(move |event| {
+                let mut event = event?;
+                if let Some(data) = &event.data
+                    && let Incoming::Unreadable { stand_in, problem } = read(data.as_bytes())
+                {
+                    tracing::warn!(server = &*server, problem, "a message of an MCP server cannot be read");
+                    // A message consists of texts and JSON, so that serialization cannot fail.
+                    event.data = stand_in.and_then(|message| serde_json::to_string(&message).ok()).or(event.data);
+                }
+                Ok(event)
+            })
+            .boxed()
+    }
+}
+
+impl StreamableHttpClient for ReadingClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        self.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            MAX_EVENT_BYTES,
+        )
+        .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let answer = self.http.post_message_with_max_sse_event_size(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            max_sse_event_size,
+        );
+        Ok(match answer.await? {
+            StreamableHttpPostResponse::Sse(events, session) => {
+                StreamableHttpPostResponse::Sse(self.readable(events), session)
+            }
+            other => other,
+        })
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpError> {
+        self.http.delete_session(uri, session_id, auth_header, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, HttpError> {
+        let most = MAX_EVENT_BYTES;
+        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+        max_sse_event_size: usize,
+    ) -> Result<Events, HttpError> {
+        let events = self.http.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            max_sse_event_size,
+        );
+        Ok(self.readable(events.await?))
+    }
+}
