@@ -1,6 +1,7 @@
 //! What the tests of several crates share.
 //!
 //! - [`within`]: a limit on how long a step of a test may take
+//! - [`fault`]: a proxy that breaks connections where a test wants it
 //! - [`catalogue`]: the tools of real MCP servers, and what people look for among them
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`servers`]: the real MCP servers and clients among them
@@ -9,6 +10,7 @@
 //! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
 pub mod catalogue;
+pub mod fault;
 pub mod packages;
 pub mod results;
 pub mod rfc6455;

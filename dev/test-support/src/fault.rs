@@ -1,0 +1,349 @@
+//! A TCP proxy between hosts and a relay that breaks their connections where a test wants it.
+//!
+//! The test gives a [`Script`] for each connection. A script counts the WebSocket messages of each
+//! direction, so that what it breaks does not depend on time. Methods of [`FaultProxy`] break all open connections,
+//! refuse new ones, and change the target while it runs.
+
+mod units;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinSet;
+
+use units::{Unit, Units};
+
+/// The direction of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    ToRelay,
+    ToHost,
+}
+
+/// The place in a message at which the connection breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The message is lost.
+    Before,
+    /// Half of it arrives.
+    Inside,
+    /// It arrives, and nothing after it.
+    After,
+}
+
+/// The way in which both ends lose a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// Both get a RST.
+    Reset,
+    /// Both get a FIN.
+    Finish,
+    /// Neither gets anything: the connection stays open, and what they send is dropped.
+    Silence,
+}
+
+/// What happens to one connection. The default forwards everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Script {
+    cut: Option<(Way, u64, Place, Break)>,
+    after: Option<(Duration, Break)>,
+    delay: Duration,
+    is_refused: bool,
+}
+
+impl Script {
+    /// Forwards everything.
+    pub fn clean() -> Self {
+        Self::default()
+    }
+
+    /// Resets the connection before anything is forwarded.
+    pub fn refused() -> Self {
+        Self { is_refused: true, ..Self::default() }
+    }
+
+    /// Breaks the connection at the `message`-th WebSocket message of this direction, counted from 1. The number 0
+    /// stands for the HTTP head that comes before them. Pings, pongs and closes are not counted.
+    #[must_use]
+    pub fn cut(self, way: Way, message: u64, place: Place, how: Break) -> Self {
+        Self { cut: Some((way, message, place, how)), ..self }
+    }
+
+    /// Breaks the connection when it is this old, unless [`Script::cut`] has done it.
+    #[must_use]
+    pub fn cut_after(self, age: Duration, how: Break) -> Self {
+        Self { after: Some((age, how)), ..self }
+    }
+
+    /// Waits so long before each frame of either direction is forwarded.
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+}
+
+/// What became of one connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// The number of whole WebSocket messages that the relay was sent.
+    pub to_relay: u64,
+    /// The number of whole WebSocket messages that the host was sent.
+    pub to_host: u64,
+    /// How the proxy broke it; `None`: it did not, or not yet.
+    pub broken: Option<Break>,
+    /// `true`: nothing of it is left at the proxy.
+    pub is_over: bool,
+}
+
+/// The proxy. It listens on 127.0.0.1 until it is dropped, which ends all connections.
+#[derive(Debug)]
+pub struct FaultProxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    target: Mutex<String>,
+    is_refusing: AtomicBool,
+    /// Breaks every connection that is open.
+    breaks: broadcast::Sender<Break>,
+    fates: watch::Sender<Vec<Fate>>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy to `target`, an address and port, which asks `plan` for the script of each connection. They are
+    /// numbered from 0, those that it refuses included.
+    ///
+    /// # Errors
+    /// The listener cannot be opened.
+    pub async fn start(
+        target: impl Into<String>,
+        plan: impl Fn(usize) -> Script + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            target: Mutex::new(target.into()),
+            is_refusing: AtomicBool::new(false),
+            breaks: broadcast::Sender::new(16),
+            fates: watch::Sender::new(Vec::new()),
+        });
+        let serving = tokio::spawn(serve(listener, Arc::clone(&shared), plan));
+        Ok(Self { address, shared, serving })
+    }
+
+    /// Returns the address that hosts connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the address of a relay's WebSocket behind this proxy.
+    pub fn url(&self) -> String {
+        format!("ws://{}/ws", self.address)
+    }
+
+    /// Sends new connections to another address and port.
+    pub fn redirect(&self, target: impl Into<String>) {
+        *locked(&self.shared.target) = target.into();
+    }
+
+    /// Sets whether new connections are refused, whatever their scripts say: reset as soon as they are accepted.
+    pub fn refuse(&self, is_refusing: bool) {
+        self.shared.is_refusing.store(is_refusing, Ordering::SeqCst);
+    }
+
+    /// Breaks all connections that are open.
+    pub fn break_all(&self, how: Break) {
+        // An error says that none is open.
+        let _ = self.shared.breaks.send(how);
+    }
+
+    /// Returns the fates of all connections so far, in the order in which they came.
+    pub fn fates(&self) -> Vec<Fate> {
+        self.shared.fates.borrow().clone()
+    }
+
+    /// Waits until the fates of the connections are as wanted.
+    pub async fn until(&self, are_as_wanted: impl FnMut(&[Fate]) -> bool) {
+        let mut are_as_wanted = are_as_wanted;
+        // The sender lives as long as this value.
+        let _ = self.shared.fates.subscribe().wait_for(|fates| are_as_wanted(fates)).await;
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        // The connections are tasks of this one.
+        self.serving.abort();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>, plan: impl Fn(usize) -> Script) {
+    let mut connections = JoinSet::new();
+    let mut number = 0;
+    // Whatever fails here fails the test that waits for a connection.
+    while let Ok((host, _)) = listener.accept().await {
+        let mut script = plan(number);
+        script.is_refused |= shared.is_refusing.load(Ordering::SeqCst);
+        shared.fates.send_modify(|fates| fates.push(Fate::default()));
+        connections.spawn(connection(host, number, script, Arc::clone(&shared)));
+        while connections.try_join_next().is_some() {}
+        number += 1;
+    }
+}
+
+async fn connection(mut host: TcpStream, number: usize, script: Script, shared: Arc<Shared>) {
+    let tell = |change: &dyn Fn(&mut Fate)| {
+        shared.fates.send_modify(|fates| {
+            if let Some(fate) = fates.get_mut(number) {
+                change(fate);
+            }
+        });
+    };
+    let mut orders = shared.breaks.subscribe();
+    let target = locked(&shared.target).clone();
+    let relay = if script.is_refused { None } else { TcpStream::connect(target).await.ok() };
+    let Some(mut relay) = relay else {
+        reset(&host);
+        tell(&|fate| (fate.broken, fate.is_over) = (Some(Break::Reset), true));
+        return;
+    };
+    let ended = forward(&mut host, &mut relay, &script, &mut orders, &tell).await;
+    if let Err(how) = ended {
+        tell(&|fate| fate.broken = Some(how));
+        match how {
+            Break::Reset => {
+                reset(&host);
+                reset(&relay);
+            }
+            Break::Finish => {
+                let _ = tokio::join!(host.shutdown(), relay.shutdown());
+            }
+            Break::Silence => swallow(&mut host, &mut relay, &mut orders).await,
+        }
+    }
+    drop((host, relay));
+    tell(&|fate| fate.is_over = true);
+}
+
+/// Makes the end of this socket a RST.
+fn reset(stream: &TcpStream) {
+    // A socket that is closed already cannot be reset.
+    let _ = stream.set_zero_linger();
+}
+
+/// Forwards both directions until both have ended.
+///
+/// # Errors
+/// The connection is to be broken like this.
+async fn forward(
+    host: &mut TcpStream,
+    relay: &mut TcpStream,
+    script: &Script,
+    orders: &mut broadcast::Receiver<Break>,
+    tell: &impl Fn(&dyn Fn(&mut Fate)),
+) -> Result<(), Break> {
+    // Frames are small, and each is written once.
+    let _ = (host.set_nodelay(true), relay.set_nodelay(true));
+    let ((from_host, to_host), (from_relay, to_relay)) = (host.split(), relay.split());
+    let count_up = || tell(&|fate| fate.to_relay += 1);
+    let count_down = || tell(&|fate| fate.to_host += 1);
+    let up = pump(Way::ToRelay, from_host, to_relay, script, &count_up);
+    let down = pump(Way::ToHost, from_relay, to_host, script, &count_down);
+    let too_old = async {
+        match script.after {
+            Some((age, how)) => {
+                tokio::time::sleep(age).await;
+                how
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = async { tokio::try_join!(up, down) } => ended.map(drop),
+        how = too_old => Err(how),
+        how = orders.recv() => Err(how.unwrap_or(Break::Reset)),
+    }
+}
+
+/// Forwards one direction until it ends, and passes its end on. An error of either socket resets both.
+///
+/// # Errors
+/// The connection is to be broken like this.
+async fn pump(
+    way: Way,
+    from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    script: &Script,
+    count: &impl Fn(),
+) -> Result<(), Break> {
+    let lost = |_: io::Error| Break::Reset;
+    let mut units = Units::new(from);
+    let mut number = 0;
+    while let Some(Unit { bytes, is_first, is_last }) = units.next().await.map_err(lost)? {
+        if !script.delay.is_zero() {
+            tokio::time::sleep(script.delay).await;
+        }
+        let here = script.cut.filter(|(cut_way, message, ..)| (*cut_way, *message) == (way, number));
+        match here {
+            Some((.., Place::Before, how)) if is_first => return Err(how),
+            Some((.., Place::Inside, how)) if is_first => {
+                to.write_all(&bytes[..bytes.len() / 2]).await.map_err(lost)?;
+                return Err(how);
+            }
+            _ => to.write_all(&bytes).await.map_err(lost)?,
+        }
+        if is_last {
+            if number > 0 {
+                count();
+            }
+            number += 1;
+            if let Some((.., Place::After, how)) = here {
+                return Err(how);
+            }
+        }
+    }
+    // The other direction may go on.
+    to.shutdown().await.map_err(lost)
+}
+
+/// Drops what both ends send, until both are gone or the connection is to be broken in another way.
+async fn swallow(host: &mut TcpStream, relay: &mut TcpStream, orders: &mut broadcast::Receiver<Break>) {
+    async fn drain(stream: &mut TcpStream) {
+        let mut buffer = vec![0; 16 << 10];
+        while stream.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+    }
+    let order = async {
+        loop {
+            match orders.recv().await {
+                Ok(Break::Silence) => {}
+                Ok(how) => break how,
+                Err(_) => break Break::Reset,
+            }
+        }
+    };
+    let how = tokio::select! {
+        _ = async { tokio::join!(drain(host), drain(relay)) } => return,
+        how = order => how,
+    };
+    if how == Break::Reset {
+        reset(host);
+        reset(relay);
+    }
+}
+
+#[cfg(test)]
+mod tests;
