@@ -59,6 +59,8 @@ error_codes! {
     Cancelled = "CANCELLED",
     /// The relay can neither run nor queue the execution.
     Overloaded = "OVERLOADED",
+    /// The relay is shutting down and begins no more executions; nothing of this one has run.
+    Draining = "DRAINING",
     /// The worker process ended without an answer.
     WorkerLost = "WORKER_LOST",
     /// The session ended before the execution did.

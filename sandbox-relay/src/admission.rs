@@ -31,7 +31,7 @@ pub(crate) struct SessionNumber(pub(crate) u64);
 
 /// Reports that an execution can neither run nor wait.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Overloaded {
+pub(crate) enum NotAdmitted {
     #[error("too many executions of this subject wait already")]
     Subject,
     #[error("too many executions wait already")]
@@ -109,12 +109,16 @@ impl Admission {
     /// Waits for a place. Cancel safe: dropping the future gives up the turn.
     ///
     /// # Errors
-    /// [`Overloaded`]: the queue is full, or the relay drains.
-    pub(crate) async fn admit(&self, subject: Arc<str>, session: SessionNumber) -> Result<ExecutionPermit, Overloaded> {
+    /// [`NotAdmitted`]: the queue is full, or the relay drains.
+    pub(crate) async fn admit(
+        &self,
+        subject: Arc<str>,
+        session: SessionNumber,
+    ) -> Result<ExecutionPermit, NotAdmitted> {
         let (permit, granted) = self.enqueue(subject, session)?;
         // The sender lives in the queue until it grants.
         if granted.await.is_err() {
-            return Err(Overloaded::Draining);
+            return Err(NotAdmitted::Draining);
         }
         Ok(permit)
     }
@@ -123,10 +127,10 @@ impl Admission {
         &self,
         subject: Arc<str>,
         session: SessionNumber,
-    ) -> Result<(ExecutionPermit, oneshot::Receiver<()>), Overloaded> {
+    ) -> Result<(ExecutionPermit, oneshot::Receiver<()>), NotAdmitted> {
         let mut state = self.lock();
         if state.draining {
-            return Err(Overloaded::Draining);
+            return Err(NotAdmitted::Draining);
         }
         let config = state.config;
         let ticket = state.next_ticket;
@@ -142,8 +146,8 @@ impl Admission {
         let waiting_of_subject = state.subjects.get(&subject).map_or(0, Subject::new_ones);
         let refused = match state.granted.contains(&ticket) {
             true => None,
-            false if waiting_of_subject > config.waiting_per_subject => Some(Overloaded::Subject),
-            false if state.waiting > config.waiting => Some(Overloaded::Relay),
+            false if waiting_of_subject > config.waiting_per_subject => Some(NotAdmitted::Subject),
+            false if state.waiting > config.waiting => Some(NotAdmitted::Relay),
             false => None,
         };
         drop(state);

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use relay_proto::ErrorCode;
 use rustix::process::Pid;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::admission::{Admission, ExecutionPermit, Overloaded, SessionNumber};
+use crate::admission::{Admission, ExecutionPermit, NotAdmitted, SessionNumber};
+use crate::execution::ExecutionError;
 use crate::fairness::{Fairness, FairnessGuard};
 use crate::sandbox::pool::{Pool, PoolError, Worker};
 
@@ -36,10 +38,23 @@ pub(crate) struct Engine {
 pub(crate) enum LeaseError {
     /// Neither a place nor room in the queue.
     #[error(transparent)]
-    Overloaded(#[from] Overloaded),
+    NotAdmitted(#[from] NotAdmitted),
     /// No process could be made.
     #[error(transparent)]
     Pool(#[from] PoolError),
+}
+
+impl LeaseError {
+    /// Returns the error that the execution ends with: `DRAINING` if the relay shuts down, else `OVERLOADED`.
+    pub(crate) fn into_execution_error(self) -> ExecutionError {
+        match self {
+            Self::NotAdmitted(NotAdmitted::Draining) => ExecutionError {
+                hint: "nothing was run: send it to another relay, or to this one when it is back".into(),
+                ..ExecutionError::new(ErrorCode::Draining, self.to_string())
+            },
+            Self::NotAdmitted(_) | Self::Pool(_) => ExecutionError::new(ErrorCode::Overloaded, self.to_string()),
+        }
+    }
 }
 
 /// A worker and its place, for one execution. Dropping it ends the process; its place is free again when the process is
@@ -73,7 +88,7 @@ impl Engine {
     /// Cancel safe: dropping the future gives up the turn.
     ///
     /// # Errors
-    /// - [`LeaseError::Overloaded`]: the queue is full, or the relay drains
+    /// - [`LeaseError::NotAdmitted`]: the queue is full, or the relay drains
     /// - [`LeaseError::Pool`]: no process could be made in time
     pub(crate) async fn lease(
         &self,

@@ -121,13 +121,14 @@ impl Error {
     }
 
     /// Tells whether the same request may be made again later: nothing of it was run. That is so where no relay was reached or
-    /// it was busy ([`Error::Unreachable`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`). An execution that was
-    /// lost on its way is not among them: its tools may have run.
+    /// it was busy ([`Error::Unreachable`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`), or it is shutting
+    /// down (`DRAINING`; another relay can take the request at once). An execution that was lost on its way is not among them:
+    /// its tools may have run.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Status { status, .. } => matches!(status.as_u16(), 429 | 502..=504),
-            _ => self.error_code() == Some(ErrorCode::Overloaded),
+            _ => matches!(self.error_code(), Some(ErrorCode::Overloaded | ErrorCode::Draining)),
         }
     }
 

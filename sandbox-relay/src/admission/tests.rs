@@ -49,8 +49,8 @@ fn subjects_take_turns_and_full_queues_turn_away() {
     let (_a2, mut a2) = ask(&admission, "a", 5);
     let (_c, mut c) = ask(&admission, "c", 6);
     let (_a3, _) = ask(&admission, "a", 7);
-    assert_eq!(admission.enqueue("a".into(), SessionNumber(8)).unwrap_err(), Overloaded::Subject);
-    assert_eq!(admission.enqueue("d".into(), SessionNumber(9)).unwrap_err(), Overloaded::Relay);
+    assert_eq!(admission.enqueue("a".into(), SessionNumber(8)).unwrap_err(), NotAdmitted::Subject);
+    assert_eq!(admission.enqueue("d".into(), SessionNumber(9)).unwrap_err(), NotAdmitted::Relay);
     let mut running = running.into_iter();
     drop(running.next());
     drop(running.next());

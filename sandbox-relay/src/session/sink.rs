@@ -14,7 +14,7 @@ use relay_proto::{
 
 use super::announced::Suggestions;
 use super::state::{HeldSource, SessionGrant, SessionState};
-use crate::engine::Lease;
+use crate::engine::{Lease, LeaseError};
 use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
 };
@@ -33,7 +33,7 @@ pub(super) async fn run_execution(
     let lease = tokio::select! {
         biased;
         lease = session.context.engine.lease(&session.subject, session.number, sink.grant.compiled) => {
-            lease.map_err(|error| ExecutionError::new(ErrorCode::Overloaded, error.to_string()))
+            lease.map_err(LeaseError::into_execution_error)
         }
         // Only a cancel or the end of the session can come before the first call.
         _ = control.commands.recv() => Err(ExecutionError::cancelled()),

@@ -3,13 +3,13 @@
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use host_client::{Client, ClientConfig, ExecuteRequest, LocalRelay, Tools};
+use host_client::{Client, ClientConfig, ErrorCode, ExecuteRequest, LocalRelay, Tools};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Fixture, binary, connect, start_relay, until, within};
+use crate::support::{Fixture, binary, connect, start_relay, until, until_async, within};
 
 const SECRET: &str = "0123456789012345678901234567890123456789";
 
@@ -152,16 +152,23 @@ async fn health_ready_and_healthcheck_tell_how_it_is() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_lets_what_runs_come_to_its_end() {
-    let mut fixture = Fixture::start(&[]).await;
+    let mut fixture = Fixture::start(&["--executions", "1"]).await;
     let idle = connect(&fixture.relay, Tools::new()).await;
     let code = "await mcp.call('test.wait', {ms: 1000}); return 'done'";
     let execution = fixture.client.execute(ExecuteRequest::new(code).always_in_sandbox()).await.unwrap();
     until(|| fixture.seen.running.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
+    let waiting = idle.execute(ExecuteRequest::new("return 1")).await.unwrap();
+    until_async(async || http(&fixture.relay, "/health").await.1["queued"] == json!(1)).await;
     let pid = Pid::from_raw(fixture.relay.process_id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    let turned_away = within(waiting).await;
+    let refused = within(fixture.client.run(ExecuteRequest::new("return 1"))).await;
+    for refused in [turned_away, refused] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.error_code(), Some(ErrorCode::Draining), "{refused}");
+        assert!(refused.to_string().contains("another relay") && refused.is_retryable(), "{refused}");
+    }
     assert_eq!(within(execution).await.unwrap().value().unwrap(), json!("done"));
-    let refused = within(idle.run(ExecuteRequest::new("return 1"))).await.unwrap_err();
-    assert!(refused.to_string().contains("shutting down"), "{refused}");
     assert!(within(fixture.relay.wait()).await.unwrap().success());
 }
 

@@ -24,9 +24,10 @@ const UNKNOWN: &str = "tools that were not seen";
 const EVENTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Error codes of failures that another program would not prevent.
-const FINAL: [ErrorCode; 11] = [
+const FINAL: [ErrorCode; 12] = [
     ErrorCode::Cancelled,
     ErrorCode::Overloaded,
+    ErrorCode::Draining,
     ErrorCode::WorkerLost,
     ErrorCode::SessionLost,
     ErrorCode::Unauthenticated,
