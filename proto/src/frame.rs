@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::Message as _;
-use prost::encoding::{WireType, decode_key, decode_varint};
+use prost::encoding::{WireType, decode_key, decode_varint, key_len};
 
 use crate::wire::Message;
 use crate::wire::message::Payload;
@@ -39,6 +39,10 @@ pub fn cap(field: u32) -> Option<Cap> {
         13 => (64 * KIB, 8_192),              // renewed
         14 => (8 * MIB, 8_192),               // tools_changed
         15 => (KIB, 8),                       // call_state
+        16 => (KIB, 8),                       // resume
+        17 => (64 * KIB, 8_192),              // resumed: the patterns of the token
+        18 => (64, 8),                        // credit
+        19 => (KIB, 8),                       // go_away
         _ => return None,
     };
     Some(Cap { bytes, items })
@@ -102,7 +106,7 @@ pub fn encode(message: &Message) -> Bytes {
 pub fn payload_len(payload: &Payload) -> usize {
     // The key and the length in front do not count.
     let message = payload.encoded_len();
-    let prefix = 1 + prost::length_delimiter_len(message);
+    let prefix = key_len(payload.kind().0) + prost::length_delimiter_len(message);
     message.saturating_sub(prefix)
 }
 
@@ -188,6 +192,10 @@ impl Payload {
             Self::Renewed(_) => (13, "renewed"),
             Self::ToolsChanged(_) => (14, "tools_changed"),
             Self::CallState(_) => (15, "call_state"),
+            Self::Resume(_) => (16, "resume"),
+            Self::Resumed(_) => (17, "resumed"),
+            Self::Credit(_) => (18, "credit"),
+            Self::GoAway(_) => (19, "go_away"),
         }
     }
 }

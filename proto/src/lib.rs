@@ -4,6 +4,7 @@
 //! - [`wire`]: protobuf messages, generated from `relay.proto`
 //! - [`frame`]: encodes and decodes messages, with a cap for each kind that is checked before anything is allocated
 //! - [`session`]: protocol version, features, heartbeat, time for approvals
+//! - [`delivery`]: numbers messages, and keeps them until they are acknowledged
 //! - [`binding`]: what an execution may have beside `mcp`
 //! - [`id`]: identifiers and tool names as types
 //! - [`code`]: error codes
@@ -17,6 +18,7 @@
 
 pub mod binding;
 pub mod code;
+pub mod delivery;
 pub mod frame;
 pub mod id;
 pub mod limit;

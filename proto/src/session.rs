@@ -19,7 +19,18 @@ pub const TOTAL_APPROVAL_FACTOR: u32 = 4;
 pub const MAX_FAILURE_BYTES: usize = 8 << 10;
 
 /// Names of the features that `hello` and `welcome` may list.
+///
+/// A host lists in `hello` those of `resume`, `credit` and `go_away` that it wants; they are on in a session if both peers
+/// list them. The relay offers all others to every host.
 pub mod feature {
+    /// `execute` names a time within which the execution has to begin.
+    pub const BEGIN_WITHIN: &str = "begin_within";
+    /// Each peer says how much the other may send.
+    pub const CREDIT: &str = "credit";
+    /// The relay announces its end with `go_away`.
+    pub const GO_AWAY: &str = "go_away";
+    /// A session outlives its connection: `resume` goes on with it.
+    pub const RESUME: &str = "resume";
     /// The host reports the state of open calls with `call_state`.
     pub const CALL_STATE: &str = "call_state";
     /// `welcome` and `renewed` list the patterns of the tools that the token allows.

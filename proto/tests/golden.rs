@@ -14,6 +14,10 @@ fn usage() -> wire::Usage {
     wire::Usage { queue_us: 1, wall_us: 2, cpu_us: 3, tool_calls: 4, output_bytes: 5, memory_bytes: 6, approval_us: 7 }
 }
 
+fn credit() -> wire::Credit {
+    wire::Credit { count: 3, bytes: 4 }
+}
+
 fn warnings() -> Vec<wire::Warning> {
     vec![wire::Warning { code: "W".into(), message: "m".into() }]
 }
@@ -57,8 +61,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 seed: Some(1),
                 now_ms: Some(-1),
                 large_integers: wire::LargeIntegers::Text.into(),
+                begin_within_ms: 9,
             }),
-            "1a3d0a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101b80101",
+            "1a400a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101b80101c00109",
         ),
         (
             Payload::Result(wire::Result {
@@ -83,8 +88,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 hint: "h".into(),
                 usage: Some(usage()),
                 warnings: warnings(),
+                loss: wire::SessionLoss::Gap.into(),
             }),
-            "2a3f0a01311201781a0143820101658a0103612e62920101549a01016ca00101a80102b2010168ba010e0801100218032004280530063807c201060a015712016d",
+            "2a420a01311201781a0143820101658a0103612e62920101549a01016ca00101a80102b2010168ba010e0801100218032004280530063807c201060a015712016dc80104",
         ),
         (Payload::Ping(wire::Ping { id: "p".into() }), "32030a0170"),
         (Payload::Pong(wire::Pong { id: "p".into() }), "3a030a0170"),
@@ -99,8 +105,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                     output_schema: json.clone(),
                 }],
                 client: "c".into(),
+                credit: Some(credit()),
             }),
-            "421a08011201661a100a03612e621201641a027b7d22027b7d220163",
+            "422008011201661a100a03612e621201641a027b7d22027b7d2201632a0408031004",
         ),
         (
             Payload::Welcome(wire::Welcome {
@@ -114,8 +121,13 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 warnings: warnings(),
                 bindings: vec!["io".into()],
                 tools: vec!["a.*".into()],
+                resume_secret: Bytes::from_static(b"s"),
+                resume_window_ms: 10,
+                epoch: 1,
+                unacknowledged_bytes: 11,
+                credit: Some(credit()),
             }),
-            "4a2d08011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f5203612e2a",
+            "4a3c08011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f5203612e2a5a0173600a6801700b7a0408031004",
         ),
         (
             Payload::Cancel(wire::Cancel { execution_id: "e".into(), call_id: "1".into(), reason: "r".into() }),
@@ -159,6 +171,30 @@ fn messages() -> Vec<(Payload, &'static str)> {
             }),
             "7a080a01651201311802",
         ),
+        (
+            Payload::Resume(wire::Resume {
+                session_id: "s".into(),
+                epoch: 1,
+                secret: Bytes::from_static(b"x"),
+                received: 2,
+            }),
+            "82010a0a017310011a01782002",
+        ),
+        (
+            Payload::Resumed(wire::Resumed {
+                epoch: 2,
+                received: 3,
+                secret: Bytes::from_static(b"x"),
+                expires_in_ms: 4,
+                executions: vec!["e".into()],
+                limits: [("wall_ms".to_owned(), 7)].into(),
+                tools: vec!["a.*".into()],
+                warnings: warnings(),
+            }),
+            "8a0126080210031a017820042a0165320b0a0777616c6c5f6d7310073a03612e2a42060a015712016d",
+        ),
+        (Payload::Credit(credit()), "92010408031004"),
+        (Payload::GoAway(wire::GoAway { deadline_ms: 5, reason: "r".into() }), "9a01050805120172"),
     ]
 }
 
@@ -172,7 +208,7 @@ fn every_message_has_its_bytes() {
         assert_eq!(hex(&encoded), bytes, "{message:?}");
         assert_eq!(frame::decode(encoded).as_ref(), Ok(&message));
     }
-    assert_eq!(kinds, (1..=15).collect(), "a message without golden bytes");
+    assert_eq!(kinds, (1..=19).collect(), "a message without golden bytes");
     let numbered = Message { sequence: 1, acknowledged: 300, ..Payload::Ping(wire::Ping::default()).into() };
     assert_eq!(hex(&frame::encode(&numbered)), "3200a00601a806ac02");
 }

@@ -255,6 +255,7 @@ impl Session {
             warnings: grant.warnings(),
             bindings: Binding::ALL.iter().map(|binding| binding.as_str().into()).collect(),
             tools: grant.tools.to_wire(),
+            ..wire::Welcome::default()
         }))
     }
 }

@@ -2,16 +2,18 @@
 /// One message in either direction.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Message {
-    /// Position of this message in its direction, counted from 1 with hello and welcome. A basic peer sends 0.
+    /// Position of this message in its direction, counted from 1 with hello and welcome. A basic peer sends 0, and so do
+    /// resume, resumed, acknowledgements of their own, and the error that ends a session.
     #[prost(uint64, tag = "100")]
     pub sequence: u64,
-    /// Highest sequence that the sender has received.
+    /// Highest sequence that the sender has handed over to what it is for. With the feature `resume`, a message that holds
+    /// nothing else is an acknowledgement of its own.
     #[prost(uint64, tag = "101")]
     pub acknowledged: u64,
     /// Holds the content. `None` is an empty message or one of a kind that this version does not know: ignore it.
     #[prost(
         oneof = "message::Payload",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
     )]
     pub payload: ::core::option::Option<message::Payload>,
 }
@@ -65,6 +67,18 @@ pub mod message {
         /// Host to relay, with the feature `call_state`: tells what an open tool call waits for.
         #[prost(message, tag = "15")]
         CallState(super::CallState),
+        /// Host to relay, as the first message of a new connection, with the feature `resume`: goes on with a session.
+        #[prost(message, tag = "16")]
+        Resume(super::Resume),
+        /// Relay to host: answers resume.
+        #[prost(message, tag = "17")]
+        Resumed(super::Resumed),
+        /// Either way, with the feature `credit`: lets the peer send more.
+        #[prost(message, tag = "18")]
+        Credit(super::Credit),
+        /// Relay to host, with the feature `go_away`: the relay shuts down and begins no more executions of this session.
+        #[prost(message, tag = "19")]
+        GoAway(super::GoAway),
     }
 }
 /// Asks the host to run one tool.
@@ -157,6 +171,10 @@ pub struct Execute {
     /// With the feature `large_integers`: form of the integers in results of tools that no number holds.
     #[prost(enumeration = "LargeIntegers", tag = "23")]
     pub large_integers: i32,
+    /// With the feature `begin_within`: time within which the execution has to begin, in milliseconds. One that waits for
+    /// its turn for longer is not begun and ends with OVERLOADED. 0 is no bound.
+    #[prost(uint64, tag = "24")]
+    pub begin_within_ms: u64,
 }
 /// Ends an execution with its value.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -213,6 +231,9 @@ pub struct Error {
     /// Warnings for the author of the code.
     #[prost(message, repeated, tag = "24")]
     pub warnings: ::prost::alloc::vec::Vec<Warning>,
+    /// Reason why a session cannot be resumed; absent from every other error.
+    #[prost(enumeration = "SessionLoss", tag = "25")]
+    pub loss: i32,
 }
 /// Asks for a pong.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -243,6 +264,9 @@ pub struct Hello {
     /// Name and version of the host's software, for logs.
     #[prost(string, tag = "4")]
     pub client: ::prost::alloc::string::String,
+    /// With the feature `credit`: tool calls that the relay may send before the host grants more.
+    #[prost(message, optional, tag = "5")]
+    pub credit: ::core::option::Option<Credit>,
 }
 /// Announces one tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -296,6 +320,91 @@ pub struct Welcome {
     /// With the feature `granted_tools`: patterns of the tools that the token allows; none allows all.
     #[prost(string, repeated, tag = "10")]
     pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// With the feature `resume`: 32 random bytes, which prove in resume that the session is the host's.
+    #[prost(bytes = "bytes", tag = "11")]
+    pub resume_secret: ::prost::bytes::Bytes,
+    /// With the feature `resume`: time for which the session is kept after its connection was lost, in milliseconds.
+    #[prost(uint64, tag = "12")]
+    pub resume_window_ms: u64,
+    /// With the feature `resume`: number of the session's connection, 1. Each resumption raises it by at least 1.
+    #[prost(uint64, tag = "13")]
+    pub epoch: u64,
+    /// With the feature `resume`: maximum number of bytes of JSON and text of sent messages that the relay keeps until they
+    /// are acknowledged. With as many, it sends no more.
+    #[prost(uint64, tag = "14")]
+    pub unacknowledged_bytes: u64,
+    /// With the feature `credit`: executions that the host may send before the relay grants more.
+    #[prost(message, optional, tag = "15")]
+    pub credit: ::core::option::Option<Credit>,
+}
+/// Goes on with a session on a new connection, which a token of the same subject has opened. It has no sequence number.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Resume {
+    /// Id of the session.
+    #[prost(string, tag = "1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Number of the session's newest connection that the host knows of.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// Secret that came with this epoch.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub secret: ::prost::bytes::Bytes,
+    /// Highest sequence that the host has handed over; welcome counts. The relay sends again what comes after it.
+    #[prost(uint64, tag = "4")]
+    pub received: u64,
+}
+/// Answers resume. It has no sequence number. What the host had not received follows, with the sequences that it had.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Resumed {
+    /// Number of this connection, which the next resume has to name.
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    /// Highest sequence that the relay has handed over; hello counts. The host sends again what comes after it.
+    #[prost(uint64, tag = "2")]
+    pub received: u64,
+    /// Secret for the next resume. The epoch and the secret before are accepted until the relay receives the first message of
+    /// this connection.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub secret: ::prost::bytes::Bytes,
+    /// Time until the token expires that has opened this connection, in milliseconds.
+    #[prost(uint64, tag = "4")]
+    pub expires_in_ms: u64,
+    /// Ids of the executions of the session that run or wait.
+    #[prost(string, repeated, tag = "5")]
+    pub executions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Limits by name that an execution has unless it asks for less, by that token.
+    #[prost(btree_map = "string, uint64", tag = "6")]
+    pub limits: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
+    /// Patterns of the tools that the token allows, as in welcome.
+    #[prost(string, repeated, tag = "7")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Warnings about the token's claims.
+    #[prost(message, repeated, tag = "8")]
+    pub warnings: ::prost::alloc::vec::Vec<Warning>,
+}
+/// Lets the peer send more. It is added to what the peer has left: from the host, tool calls and bytes of their
+/// arguments; from the relay, executions and bytes of their code and input.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Credit {
+    /// Number of messages.
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    /// Number of bytes.
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
+}
+/// Announces the end of the session: what runs may go on until the deadline, and no execution begins.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GoAway {
+    /// Time until the relay closes the connection, in milliseconds.
+    #[prost(uint64, tag = "1")]
+    pub deadline_ms: u64,
+    /// Reason, for logs.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// Shows a newer token of the same subject.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -449,6 +558,55 @@ impl LargeIntegers {
             "LARGE_INTEGERS_NUMBER" => Some(Self::Number),
             "LARGE_INTEGERS_TEXT" => Some(Self::Text),
             "LARGE_INTEGERS_BIG_INT" => Some(Self::BigInt),
+            _ => None,
+        }
+    }
+}
+/// Reason why a session cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SessionLoss {
+    /// Absent on the wire: the error is of another kind.
+    Unspecified = 0,
+    /// The relay has no such session of this subject, or the secret is not the session's.
+    Unknown = 1,
+    /// The window in which the session could be resumed is over, or the relay had no room to keep the session.
+    Expired = 2,
+    /// The epoch is an older one: the session was resumed since, on another connection.
+    Epoch = 3,
+    /// Messages are missing: a peer has not kept what the other needs, or claims to have received what was never sent.
+    Gap = 4,
+    /// The session is on another relay.
+    Moved = 5,
+    /// The relay has shut down or is shutting down.
+    Drained = 6,
+}
+impl SessionLoss {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SESSION_LOSS_UNSPECIFIED",
+            Self::Unknown => "SESSION_LOSS_UNKNOWN",
+            Self::Expired => "SESSION_LOSS_EXPIRED",
+            Self::Epoch => "SESSION_LOSS_EPOCH",
+            Self::Gap => "SESSION_LOSS_GAP",
+            Self::Moved => "SESSION_LOSS_MOVED",
+            Self::Drained => "SESSION_LOSS_DRAINED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SESSION_LOSS_UNSPECIFIED" => Some(Self::Unspecified),
+            "SESSION_LOSS_UNKNOWN" => Some(Self::Unknown),
+            "SESSION_LOSS_EXPIRED" => Some(Self::Expired),
+            "SESSION_LOSS_EPOCH" => Some(Self::Epoch),
+            "SESSION_LOSS_GAP" => Some(Self::Gap),
+            "SESSION_LOSS_MOVED" => Some(Self::Moved),
+            "SESSION_LOSS_DRAINED" => Some(Self::Drained),
             _ => None,
         }
     }

@@ -245,6 +245,7 @@ impl ExecuteRequest {
             seed: self.seed,
             now_ms: self.now_ms,
             large_integers: large_integers.into(),
+            begin_within_ms: 0,
         }
     }
 }

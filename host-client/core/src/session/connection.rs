@@ -134,8 +134,12 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
         error => Error::Refused(error.to_string()),
     })?;
     let tools = announced(tools).map_err(Error::Tools)?;
-    let hello =
-        wire::Hello { protocol_version: PROTOCOL_VERSION, features: Vec::new(), tools, client: config.name.clone() };
+    let hello = wire::Hello {
+        protocol_version: PROTOCOL_VERSION,
+        tools,
+        client: config.name.clone(),
+        ..wire::Hello::default()
+    };
     let hello = wire::Message { sequence: 1, ..Payload::Hello(hello).into() };
     let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
     sent.map_err(|error| Error::Refused(error.to_string()))?;
