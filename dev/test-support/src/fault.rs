@@ -4,13 +4,13 @@
 //! direction, so that what it breaks does not depend on time. Methods of [`FaultProxy`] break all open connections,
 //! refuse new ones, and change the target while it runs.
 
+mod script;
 mod units;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
@@ -18,76 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinSet;
 
+pub use script::{Break, Place, Script, Way};
 use units::{Unit, Units};
-
-/// The direction of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    ToRelay,
-    ToHost,
-}
-
-/// The place in a message at which the connection breaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The message is lost.
-    Before,
-    /// Half of it arrives.
-    Inside,
-    /// It arrives, and nothing after it.
-    After,
-}
-
-/// The way in which both ends lose a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Break {
-    /// Both get a RST.
-    Reset,
-    /// Both get a FIN.
-    Finish,
-    /// Neither gets anything: the connection stays open, and what they send is dropped.
-    Silence,
-}
-
-/// What happens to one connection. The default forwards everything.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Script {
-    cut: Option<(Way, u64, Place, Break)>,
-    after: Option<(Duration, Break)>,
-    delay: Duration,
-    is_refused: bool,
-}
-
-impl Script {
-    /// Forwards everything.
-    pub fn clean() -> Self {
-        Self::default()
-    }
-
-    /// Resets the connection before anything is forwarded.
-    pub fn refused() -> Self {
-        Self { is_refused: true, ..Self::default() }
-    }
-
-    /// Breaks the connection at the `message`-th WebSocket message of this direction, counted from 1. The number 0
-    /// stands for the HTTP head that comes before them. Pings, pongs and closes are not counted.
-    #[must_use]
-    pub fn cut(self, way: Way, message: u64, place: Place, how: Break) -> Self {
-        Self { cut: Some((way, message, place, how)), ..self }
-    }
-
-    /// Breaks the connection when it is this old, unless [`Script::cut`] has done it.
-    #[must_use]
-    pub fn cut_after(self, age: Duration, how: Break) -> Self {
-        Self { after: Some((age, how)), ..self }
-    }
-
-    /// Waits so long before each frame of either direction is forwarded.
-    #[must_use]
-    pub fn delay(self, delay: Duration) -> Self {
-        Self { delay, ..self }
-    }
-}
 
 /// What became of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! The proxy between a real WebSocket client and a real server, which echoes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
