@@ -110,12 +110,12 @@ fn begin_call<'s>(
     }
     let arguments = arguments_json(scope, &tool, arguments)?;
     check_count(scope, &tool)?;
-    let promise = ToolPromise::new(scope, resolver, tool.clone());
+    let (promise, error) = ToolPromise::new(scope, resolver, tool.clone());
     if local::is_one(&tool) {
         local::call(scope, promise, &arguments);
         return Ok(());
     }
-    let line = stack::calling_line(scope);
+    let line = stack::calling_line(scope, error);
     let (waiting_bytes, most) = with(|bridge| {
         let waiting_bytes = bridge.queue.push(promise, tool, arguments.into(), line);
         // While the script yields often, calls go out together; one that computes on does not hold them back.
@@ -171,14 +171,13 @@ pub(super) fn ask<'s>(
     arguments: Vec<u8>,
 ) -> Result<v8::Local<'s, v8::Value>, v8::Local<'s, v8::Value>> {
     check_count(scope, tool)?;
-    let line = stack::calling_line(scope);
     let answer = with(|bridge| {
         bridge.send();
         // The relay ends workers that have more calls open than they may.
         while bridge.queue.is_full() {
             bridge.take(link::receive()?);
         }
-        let call = bridge.queue.next_call(tool.to_owned(), arguments.into(), line);
+        let call = bridge.queue.next_call(tool.to_owned(), arguments.into(), 0);
         let number = call.call;
         link::put(Report::Call(call));
         link::flush();

@@ -11,7 +11,7 @@ use super::channel::message;
 use super::channel::message::report::Kind as Report;
 use super::ending::{self, failure};
 use super::promise::tool_error_marks;
-use super::stack::SCRIPT_NAME;
+use super::stack::{self, SCRIPT_NAME};
 use super::value::{self, ValueError};
 use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
 
@@ -342,24 +342,14 @@ fn position<'s>(
     message: v8::Local<'_, v8::Message>,
     thrown: v8::Local<'s, v8::Value>,
 ) -> (u32, u32) {
-    let number = |n: usize| u32::try_from(n).unwrap_or(0);
-    let is_named = |name: Option<v8::Local<'_, v8::Value>>| name.is_some_and(|name| name.is_string());
-    let place = if is_named(message.get_script_resource_name(scope)) {
-        message.get_line_number(scope).map(|line| (line, message.get_start_column() + 1))
+    let place = if message.get_script_resource_name(scope).is_some_and(|name| name.is_string()) {
+        let line = message.get_line_number(scope).unwrap_or_default();
+        stack::author_place(line, message.get_start_column() + 1)
     } else {
         // The place is in a text without a name that the code gave V8 to read, such as JSON: the call of it is told.
-        let trace = v8::Exception::get_stack_trace(scope, thrown);
-        trace.and_then(|trace| {
-            let mut frames = (0..trace.get_frame_count()).filter_map(|index| trace.get_frame(scope, index));
-            let frame = frames.find(|frame| frame.get_script_name(scope).is_some())?;
-            Some((frame.get_line_number(), frame.get_column()))
-        })
+        stack::error_place(scope, thrown)
     };
-    match place {
-        // Code before the author's first line, or in no script at all, has no position to show.
-        Some((line, column)) if (1..1 << 30).contains(&line) => (number(line), number(column)),
-        _ => (0, 0),
-    }
+    place.unwrap_or_default()
 }
 
 fn refuse_static_import<'s>(

@@ -14,14 +14,15 @@ pub(super) struct ToolPromise {
 }
 
 impl ToolPromise {
-    /// Keeps the resolver of the promise for a call of `tool`.
+    /// Keeps the resolver of the promise for a call of `tool`. Also returns the error, for the place of the call.
     pub(super) fn new<'s>(
         scope: &mut v8::PinScope<'s, '_>,
         resolver: v8::Local<'s, v8::PromiseResolver>,
         tool: String,
-    ) -> Self {
+    ) -> (Self, v8::Local<'s, v8::Value>) {
         let error = v8::Exception::error(scope, v8::String::empty(scope));
-        Self { resolver: v8::Global::new(scope, resolver), error: v8::Global::new(scope, error), tool }
+        let promise = Self { resolver: v8::Global::new(scope, resolver), error: v8::Global::new(scope, error), tool };
+        (promise, error)
     }
 
     /// Resolves the promise.
@@ -68,6 +69,9 @@ fn complete<'s>(
     for (key, text) in [("message", message), ("code", code), ("tool", tool)] {
         let (key, text) = (make::string(scope, key), make::string(scope, text));
         object.define_own_property(scope, key.into(), text.into(), v8::PropertyAttribute::NONE);
+    }
+    for (key, text) in [("code", code), ("tool", tool)] {
+        let (key, text) = (make::string(scope, key), make::string(scope, text));
         let mark = v8::Private::for_api(scope, Some(key));
         object.set_private(scope, mark, text.into());
     }

@@ -5,7 +5,7 @@ use super::inspect;
 /// Name of the script in stacks and positions.
 pub(super) const SCRIPT_NAME: &str = "script.js";
 
-/// Maximum number of frames among which the one that calls is looked for: functions of V8's own may stand above it.
+/// Number of frames to capture to find the author's first: functions of V8's own may stand above it.
 const MAX_CALLING_FRAMES: usize = 4;
 /// Maximum number of frames of one stack.
 const MAX_FRAMES: u32 = 50;
@@ -24,21 +24,38 @@ fn site_text<'s>(scope: &mut v8::PinScope<'s, '_>, sites: v8::Local<'s, v8::Arra
     Some(text.to_rust_string_lossy(scope))
 }
 
-/// Returns the line of the author's code that calls the running native function, from 1; 0 is unknown.
-pub(super) fn calling_line(scope: &mut v8::PinScope<'_, '_>) -> u32 {
-    let Some(stack) = v8::StackTrace::current_stack_trace(scope, MAX_CALLING_FRAMES) else { return 0 };
-    let mut lines = (0..stack.get_frame_count()).filter_map(|index| {
-        let frame = stack.get_frame(scope, index)?;
-        let name = frame.get_script_name(scope)?.to_rust_string_lossy(scope);
-        (name == SCRIPT_NAME).then(|| author_line(frame.get_line_number()))
+/// Returns the line of the author's code that calls the running native function, from 1; 0 is unknown. `error` was made
+/// in that function, so that its stack is the one that V8 has captured already.
+pub(super) fn calling_line<'s>(scope: &mut v8::PinScope<'s, '_>, error: v8::Local<'s, v8::Value>) -> u32 {
+    let captured = error_place(scope, error).or_else(|| {
+        // A script can set `Error.stackTraceLimit` to 0.
+        let stack = v8::StackTrace::current_stack_trace(scope, MAX_CALLING_FRAMES)?;
+        first_place(scope, stack)
     });
-    lines.next().unwrap_or_default()
+    captured.map(|(line, _)| line).unwrap_or_default()
 }
 
-/// Returns a line that V8 states as the author's; 0: it is no line of the author's.
-pub(super) fn author_line(line: usize) -> u32 {
-    // Code before the author's first line has a line far above all others.
-    u32::try_from(line).ok().filter(|line| *line < 1 << 30).unwrap_or_default()
+/// Returns line and column, both counted from 1, of the author's code that stands highest in the stack of an error.
+/// `None`: none does, or the value has no stack.
+pub(super) fn error_place<'s>(scope: &v8::PinScope<'s, '_>, error: v8::Local<'s, v8::Value>) -> Option<(u32, u32)> {
+    first_place(scope, v8::Exception::get_stack_trace(scope, error)?)
+}
+
+/// Returns the place of the author's first frame in a stack.
+fn first_place<'s>(scope: &v8::PinScope<'s, '_>, stack: v8::Local<'s, v8::StackTrace>) -> Option<(u32, u32)> {
+    let mut frames = (0..stack.get_frame_count()).filter_map(|index| stack.get_frame(scope, index));
+    let frame = frames.find(|frame| {
+        let name = frame.get_script_name(scope);
+        name.is_some_and(|name| name.to_rust_string_lossy(scope) == SCRIPT_NAME)
+    })?;
+    author_place(frame.get_line_number(), frame.get_column())
+}
+
+/// Returns a place that V8 states, if it is one of the author's. `None`: code before the author's first line, which has
+/// a line far above all others, or no code at all.
+pub(super) fn author_place(line: usize, column: usize) -> Option<(u32, u32)> {
+    let is_authors = (1..1 << 30).contains(&line);
+    is_authors.then(|| (u32::try_from(line).unwrap_or(0), u32::try_from(column).unwrap_or(0)))
 }
 
 /// Makes the value of `stack`, when a script first reads it. V8 then does not ask the script's

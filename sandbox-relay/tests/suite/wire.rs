@@ -302,6 +302,10 @@ async fn a_call_says_the_line_that_makes_it_as_the_author_counts() {
         ("// one\nasync () => {\n  await [1].map((n) =>\n    mcp.call('a.b', n))[0]\n}", 4),
         ("Do this:\n```ts\nconst a: number = 1;\nawait mcp.call('a.b', {a})\n```", 4),
         ("interface A {\n  n: number\n}\nconst a: A = {n: 1}\nreturn a.n && mcp.call('a.b')", 5),
+        ("const calls = [1]\n  .map(mcp.call.bind(mcp, 'a.b'))\nreturn await calls[0]", 2),
+        // The error of the call then has no stack, or one without the author's frame.
+        ("Error.stackTraceLimit = 0\nreturn await mcp.call('a.b')", 2),
+        ("Error.stackTraceLimit = 1\n\nreturn await ['a.b'].map((name) => name).map(mcp.call)[0]", 3),
         ("const {call} = mcp;\nreturn await Promise.resolve('a.b').then(call)", 0),
     ] {
         let mut raw = Raw::open(&relay).await;
