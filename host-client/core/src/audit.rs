@@ -241,24 +241,32 @@ impl Audit {
     /// # Errors
     /// [`AuditError::Write`]: the record could not be written, and the code must not run.
     pub fn execution(&self, start: &ExecutionStart<'_>) -> Result<(), AuditError> {
-        let recorded = self.recorded_code(start.code);
+        self.start(start, self.recorded_code(start.code))
+    }
+
+    /// Records that code is about to run, with the form of the code that `recorded_code` returned for it.
+    ///
+    /// # Errors
+    /// As [`Audit::execution`].
+    fn start(&self, start: &ExecutionStart<'_>, recorded: RecordedCode<'_>) -> Result<(), AuditError> {
         self.append(&StartRecord {
             origin: start.origin,
             client: start.client,
             limits: start.limits,
             trace: start.trace,
             code_bytes: start.code.len(),
-            code: recorded.text,
             code_note: recorded.note,
+            code: recorded.text(),
         })
     }
 
     /// Returns the hash that stands for this code in all records of its execution, as [`Origin::code_sha256`]: the
     /// SHA-256 of the code, or of its redacted form if it is one call whose literal arguments are redacted.
     pub fn code_hash(&self, code: &str) -> Hash {
-        self.recorded_code(code).hash
+        self.recorded_code(code).hash()
     }
 
+    /// Applies the redactions to code.
     fn recorded_code<'a>(&self, code: &'a str) -> RecordedCode<'a> {
         RecordedCode::new(code, self.0.code, &self.0.redactions)
     }

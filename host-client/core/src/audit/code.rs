@@ -14,10 +14,10 @@ use super::{CodeRecord, MAX_CODE_BYTES};
 
 /// The code of an execution as the log contains it.
 pub(super) struct RecordedCode<'a> {
-    /// The code; `None`: it is too large, or only its hash is to be recorded.
-    pub(super) text: Option<Cow<'a, str>>,
-    /// The SHA-256 of the code, or of its redacted form: that of the code itself would let a secret be guessed.
-    pub(super) hash: Hash,
+    /// The code, or its redacted form.
+    text: Cow<'a, str>,
+    /// `false`: the text is too large, or only its hash is to be recorded.
+    is_text_recorded: bool,
     /// The reason why the record does not contain the code as it was; `None`: it does, or it has only the hash.
     pub(super) note: Option<CodeNote>,
 }
@@ -43,10 +43,19 @@ struct OnlyCall {
 impl<'a> RecordedCode<'a> {
     pub(super) fn new(code: &'a str, record: CodeRecord, redactions: &Redactions) -> Self {
         let (text, note) = redacted(code, redactions);
-        let hash = Hash::of(text.as_bytes());
-        let is_recorded =
+        let is_text_recorded =
             record == CodeRecord::Full && code.len() <= MAX_CODE_BYTES && note != Some(CodeNote::TooLargeToRedact);
-        Self { text: is_recorded.then_some(text), hash, note }
+        Self { text, is_text_recorded, note }
+    }
+
+    /// Computes the SHA-256 of the code, or of its redacted form: that of the code itself would let a secret be guessed.
+    pub(super) fn hash(&self) -> Hash {
+        Hash::of(self.text.as_bytes())
+    }
+
+    /// Returns the code to record; `None`: it is too large, or only its hash is to be recorded.
+    pub(super) fn text(self) -> Option<Cow<'a, str>> {
+        self.is_text_recorded.then_some(self.text)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use relay_proto::{CallId, Code, ErrorCode, ExecutionId};
+use relay_proto::{CallId, Code, ErrorCode, ExecutionId, LimitOverrides, TraceContext};
 
 use super::{
-    Arguments, Audit, AuditError, CallApproval, CallCompletion, CallDecision, Decision, ExecutionEnd, Hash, Origin,
-    Verdict,
+    Arguments, Audit, AuditError, CallApproval, CallCompletion, CallDecision, Decision, ExecutionEnd, ExecutionStart,
+    Hash, Origin, Verdict,
 };
 use crate::outcome::Usage;
 use crate::tool::Effect;
@@ -26,8 +26,8 @@ pub(crate) struct Trail {
 }
 
 impl Trail {
-    /// Records the start of an execution with `start`. `subject` is that of the token, and `caller` the program on whose
-    /// behalf the code runs.
+    /// Records the start of an execution. `subject` is that of the token, and `caller` the program on whose behalf the
+    /// code runs.
     ///
     /// # Errors
     /// [`AuditError::Write`]: the start could not be recorded, and the code must not run.
@@ -37,21 +37,25 @@ impl Trail {
         session: &str,
         execution: &ExecutionId,
         code: &str,
-        start: impl FnOnce(&Audit, Origin<'_>) -> Result<(), AuditError>,
+        limits: &LimitOverrides,
+        trace: TraceContext,
     ) -> Result<Self, AuditError> {
-        let code_sha256 = audit.code_hash(code);
+        let log = audit.clone();
+        // Redactions and hash are computed once, for the start and for the origin of all records.
+        let recorded = log.recorded_code(code);
         let trail = Self {
             audit,
             subject: subject.to_owned(),
             caller: caller.map(str::to_owned),
             session: session.to_owned(),
             execution: execution.clone(),
-            code_sha256,
+            code_sha256: recorded.hash(),
             began: Instant::now(),
             // If the start cannot be recorded, dropping this must not record an end.
             is_ended: AtomicBool::new(true),
         };
-        start(&trail.audit, trail.origin())?;
+        let (origin, client) = (trail.origin(), concat!("host-client/", env!("CARGO_PKG_VERSION")));
+        log.start(&ExecutionStart { origin, client, code, limits, trace: Some(trace) }, recorded)?;
         trail.is_ended.store(false, Ordering::Relaxed);
         Ok(trail)
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use relay_proto::{Binding, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
 use tokio::sync::{Mutex, broadcast};
 
-use crate::audit::{Audit, AuditError, ExecutionStart, Trail};
+use crate::audit::{Audit, AuditError, Trail};
 use crate::conversation::Conversation;
 use crate::event::Event;
 use crate::rules::approval::{ApprovalState, Approver};
@@ -82,10 +82,7 @@ impl ExecutionContext {
     pub(crate) fn record_start(&self, subject: &str, session: &str, limits: &LimitOverrides) -> Result<(), AuditError> {
         let Some(audit) = &self.audit else { return Ok(()) };
         let (code, caller) = (&*self.code, self.conversation.caller.get().map(String::as_str));
-        let trail = Trail::begin(audit.clone(), (subject, caller), session, &self.id, code, |audit, origin| {
-            let client = concat!("host-client/", env!("CARGO_PKG_VERSION"));
-            audit.execution(&ExecutionStart { origin, client, code, limits, trace: Some(self.trace) })
-        });
+        let trail = Trail::begin(audit.clone(), (subject, caller), session, &self.id, code, limits, self.trace);
         // It is recorded once: the execution is new.
         drop(self.trail.set(trail?));
         Ok(())
