@@ -40,7 +40,7 @@ pub struct ProgramCall {
 /// Use of a call's Promise as if it were the tool's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedPromise {
-    /// What is done with it, such as `.length` or `for (… of …)`.
+    /// The use as code, such as `.length` or `for (… of …)`.
     pub what: String,
     /// Line in the author's text, counted from 1.
     pub line: u32,

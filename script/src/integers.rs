@@ -156,7 +156,7 @@ struct Found<'l, 'j> {
     levels: &'l [Level<'j>],
     place: Range<usize>,
     text: &'j str,
-    /// What it becomes.
+    /// The integer that it becomes.
     became: String,
 }
 

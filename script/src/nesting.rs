@@ -1,6 +1,6 @@
 //! Tells of a text, by its tokens, that it nests so little that parsing it and walking its syntax tree is safe.
 //!
-//! What makes a tree deeper is counted: brackets, operators, keywords. The count starts anew where a statement or a
+//! It counts the tokens that make a tree deeper: brackets, operators, keywords. The count starts anew where a statement or a
 //! member of a list begins. Where a token cannot be told with certainty, such as a division from a regular expression,
 //! the text is not let through.
 

@@ -49,7 +49,7 @@ fn ordinary_programs_are_looked_into_whatever_their_style() {
     assert_eq!(calls(&plain).len(), 50, "the same without semicolons");
 }
 
-/// What begins anew counts anew, and must not let deep texts through: on a stack of 1 MiB.
+/// The count of nesting begins anew with each statement, and must not let deep texts through: on a stack of 1 MiB.
 #[test]
 fn no_mixture_of_statements_overflows_the_stack() {
     const PIECES: [&str; 44] = [

@@ -1,4 +1,4 @@
-//! Which code is one tool call with literal arguments, and that its arguments are what JavaScript would send.
+//! Code that is one tool call with literal arguments is found, and its arguments are those that JavaScript would send.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod node;

@@ -12,7 +12,7 @@ const QUESTIONS: &str = include_str!("../catalogue/questions.txt");
 pub struct ListedTool {
     /// The full name, such as `git.git_log`.
     pub name: String,
-    /// What the server says of it.
+    /// The server's description of it.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
@@ -20,10 +20,10 @@ pub struct ListedTool {
     pub output_schema: Option<Value>,
 }
 
-/// Something to look for, and the tools that answer it.
+/// A search query, and the tools that answer it.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// What a person or a model types.
+    /// The text of the query, as a person or a model types it.
     pub query: String,
     /// The full names of the tools of which one has to be found.
     pub answers: Vec<String>,

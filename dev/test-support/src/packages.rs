@@ -35,7 +35,7 @@ pub struct Environment {
     pub requirements: &'static str,
 }
 
-/// Why packages are not installed.
+/// Error of an installation of packages.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The program is in no folder that cargo builds into.
@@ -131,7 +131,7 @@ impl Packages {
 /// A part of the packages, with the file that marks it as done.
 struct Part {
     mark: PathBuf,
-    /// What the mark has to say: how the part was made.
+    /// The text that the mark has to hold: the origin of the part.
     origin: String,
 }
 
@@ -191,7 +191,7 @@ mod tests {
         output.is_ok_and(|output| output.status.success())
     }
 
-    /// Which making of the environment this is.
+    /// Returns a number that changes when the environment is made anew.
     fn made(folder: &Path) -> u64 {
         fs::metadata(folder.join("venv/bin/pip")).unwrap().ino()
     }

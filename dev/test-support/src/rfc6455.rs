@@ -21,11 +21,11 @@ pub struct Rule {
     pub name: &'static str,
     /// The frames.
     pub bytes: Vec<u8>,
-    /// What has to come of them.
+    /// The expected outcome.
     pub expected: Expected,
 }
 
-/// Which way frames go: a client's are masked, a server's are not.
+/// Sender of frames: a client masks them, a server does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     Client,

@@ -1,4 +1,4 @@
-//! What belongs to one conversation of an application, whichever connections its executions use.
+//! State of one conversation of an application, kept whichever connections its executions use.
 
 use std::sync::OnceLock;
 

@@ -23,7 +23,7 @@ use crate::{openapi, warnings};
 /// Program that shows that a relay runs code.
 const PROGRAM: &str = "return 6 * 7";
 
-/// Whether a part of the configuration works.
+/// State of a part of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {

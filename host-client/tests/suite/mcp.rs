@@ -60,7 +60,7 @@ fn is_connected(servers: &McpServers, name: &str) -> bool {
     matches!(state(servers, name), ServerState::Connected { .. })
 }
 
-/// Why a server is not available.
+/// The reason why a server is not available.
 fn reason(servers: &McpServers, name: &str) -> String {
     match state(servers, name) {
         ServerState::Failed { reason, .. } | ServerState::GivenUp { reason } => reason,

@@ -31,7 +31,7 @@ struct Point {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Nothing;
 
-/// What its schema does not say: it is even.
+/// An even number, which its schema does not say.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "u32")]
 #[schemars(with = "u32")]

@@ -135,7 +135,7 @@ impl Place {
     }
 }
 
-/// What is to be done about a place.
+/// Event that the execution has to act on while it holds or awaits a place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change {
     /// The execution has a place again.

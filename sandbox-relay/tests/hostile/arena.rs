@@ -17,11 +17,11 @@ use crate::hostile::attack::{Attack, Expected};
 use crate::support::{Seen, binary, tools, until, within};
 
 pub(crate) const SECRET: &str = "a secret that must not be in any log, 0123456789abcdef";
-/// How many attacks run beside each other.
+/// Number of attacks that run beside each other.
 const AT_ONCE: usize = 4;
 /// The longest that another subject's small execution may take meanwhile. How fast it is, is the benchmark's to say.
 const CANARY_WITHIN: Duration = Duration::from_secs(20);
-/// How much the relay's own memory may have grown when all is over: what the allocator keeps of large messages.
+/// Maximum growth of the relay's own memory when all is over: the allocator keeps some of large messages.
 const GROWTH_BYTES: u64 = 128 << 20;
 
 /// A relay whose log is kept.

@@ -1,4 +1,4 @@
-//! What an error says: where it came from, what it gathers, what caused it.
+//! Errors name their place, the errors that they gather, and their cause.
 
 use host_client::{ErrorCode, ExecuteRequest, LimitName};
 use serde_json::{Value, json};

@@ -141,7 +141,7 @@ impl From<Result<Outcome, ExecutionError>> for Seen {
     }
 }
 
-/// Where it ran, and what came of it.
+/// Place where the code ran, and its outcome.
 async fn run(fixture: &Fixture, request: ExecuteRequest) -> (Route, Seen) {
     let mut execution = fixture.client.execute(request).await.unwrap();
     let mut events = execution.events().unwrap();

@@ -1,4 +1,4 @@
-//! What JSON cannot hold: refused with its path, or said in a warning, however large the value.
+//! Values that JSON cannot hold: refused with their path, or said in a warning, however large the value.
 
 use host_client::{ErrorCode, ExecuteRequest, OutputKind};
 use serde_json::json;

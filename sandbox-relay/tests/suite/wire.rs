@@ -83,7 +83,7 @@ impl Raw {
         }
     }
 
-    /// How the relay closes.
+    /// Reads until the relay closes, and returns its close frame.
     async fn close(&mut self) -> CloseFrame {
         loop {
             match within(self.0.next()).await {

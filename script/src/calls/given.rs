@@ -1,4 +1,4 @@
-//! What is known of an argument from its syntax.
+//! Reads from the syntax of an argument as much of its value as is certain.
 
 use oxc_ast::ast::*;
 use oxc_semantic::Scoping;

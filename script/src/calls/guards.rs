@@ -1,4 +1,4 @@
-//! What a program guards against: conditions, handlers of errors, and functions that may not run.
+//! Finds the parts of a program that guard its calls: conditions, handlers of errors, and functions that may not run.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use oxc_ast_visit::{Visit, walk};
 use oxc_semantic::{ScopeFlags, Scoping, SymbolId};
 use oxc_span::GetSpan;
 
-/// What holds for the whole program.
+/// Guards of the whole program.
 pub(super) struct Guards {
     /// `true`: a failure is handled somewhere, so that what other functions do may be meant to fail.
     pub(super) handles_errors: bool,

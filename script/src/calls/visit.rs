@@ -16,7 +16,7 @@ pub(super) struct Found {
     pub(super) callee: Callee,
     pub(super) arguments: Given,
     pub(super) start: u32,
-    /// What is done with its Promise as if it were the result, and where.
+    /// Use of its Promise as if it were the result, as code, and its place.
     pub(super) promise: Option<(String, u32)>,
 }
 

@@ -14,9 +14,9 @@ pub struct Chain {
     pub is_declared: bool,
     /// Members, at least one and at most [`MAX_MEMBERS`](super::MAX_MEMBERS).
     pub members: Vec<Member>,
-    /// What is done with the last member.
+    /// Use of the last member.
     pub used: Used,
-    /// What the last member is called with; [`Arguments::Other`] if it is not called.
+    /// Arguments that the last member is called with; [`Arguments::Other`] if it is not called.
     pub arguments: Arguments,
     /// `true`: it stands in the initializer of a variable that has the name of its root, as in `const a = a.b()`.
     pub in_own_initializer: bool,
@@ -33,7 +33,7 @@ pub struct Member {
     pub end: Place,
 }
 
-/// What is done with a member.
+/// Use of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Used {
     /// It is called, whether or not it is there.
@@ -44,7 +44,7 @@ pub enum Used {
     Assigned,
 }
 
-/// What a function is called with.
+/// Arguments of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arguments {
     /// Nothing.
@@ -62,7 +62,7 @@ pub struct PromiseUse {
     pub root: String,
     /// Members of the call, at least one.
     pub members: Vec<String>,
-    /// How its value is used.
+    /// Use of its value.
     pub used: ChainUse,
     /// Start of the code that uses it.
     pub start: Place,
@@ -70,7 +70,7 @@ pub struct PromiseUse {
     pub end: Place,
 }
 
-/// How the value of a call is used.
+/// Use of the value of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChainUse {
     /// It is iterated over, as by `for … of`, by `[...x]`, by `const [a] = x` or by `new Set(x)`.

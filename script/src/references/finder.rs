@@ -38,7 +38,7 @@ struct Name {
     asked: bool,
 }
 
-/// What was found.
+/// Names, chains and Promises that a program uses.
 pub(super) struct Found {
     pub(super) undeclared: Vec<Undeclared>,
     pub(super) chains: Vec<Chain>,

@@ -29,7 +29,7 @@ pub(crate) struct Case {
     run: bool,
 }
 
-/// Which of the texts we have to take.
+/// The texts that we have to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// All.

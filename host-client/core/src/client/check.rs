@@ -43,7 +43,7 @@ pub struct Mistake {
     pub line: u32,
     /// The column, from 1 in UTF-16 code units.
     pub column: u32,
-    /// What is wrong and what may have been meant, as one sentence.
+    /// The mistake and its likely correction, as one sentence.
     pub message: String,
     /// The signature of the tool that was called or may have been meant; `None`: there is none.
     pub declaration: Option<String>,
@@ -56,7 +56,7 @@ impl std::fmt::Display for Mistake {
     }
 }
 
-/// What the check of a request depends on beside it.
+/// The tools and rules that a request is checked against.
 pub(super) struct Surroundings<'a> {
     tools: &'a Tools,
     policy: &'a Policy,
@@ -116,7 +116,7 @@ enum Meant {
         /// The tool that may have been meant.
         near: Option<ToolName>,
     },
-    /// Nothing is certain: it may be a tool that comes later, or no tool at all.
+    /// It is uncertain whether the name is that of a tool: one may still come, or it is no tool's.
     Unclear,
 }
 

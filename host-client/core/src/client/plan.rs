@@ -1,4 +1,4 @@
-//! What the host does with a request before it goes to the relay: a short path, or the check of its code.
+//! Takes the host's steps with a request before it goes to the relay: a short path, or the check of its code.
 
 use relay_proto::LimitName;
 use relay_proto::code::warning;

@@ -12,9 +12,10 @@ use crate::rules::policy::Phase;
 /// told.
 pub const MODEL_BINDINGS: [&str; 4] = ["console", "timers", "servers", "introspection"];
 
-/// What is done about code that is certain to fail: it calls a tool that does not exist or may not be called, with
-/// arguments that cannot fit, or takes the Promise of a call for its result. The host finds that without running
-/// anything, if it has the feature `short-path`, and only where nothing around the call could mean it otherwise.
+/// Action on code that is certain to fail: it calls a tool that does not exist or may not be called, passes arguments
+/// that do not fit the tool's schema, or uses the Promise of a call as its result. The host finds such mistakes without
+/// running the code, if it has the feature `short-path`, and reports only those that nothing around the call could
+/// prevent or handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Check {
     /// The code does not run: the execution ends with `CHECK_FAILED`, which names all mistakes. This is the default.
@@ -73,7 +74,7 @@ pub struct ExecuteRequest {
     pub large_integers: LargeIntegers,
     /// `true`, the default: code that is no more than one tool call may run on this host, without a sandbox.
     pub short_paths: bool,
-    /// What is done about code that is certain to fail; [`Check::Refuse`] by default.
+    /// The action on code that is certain to fail; [`Check::Refuse`] by default.
     pub check: Check,
     /// The sources of functions that run beside the code in the sandbox, by the name after `local.`; none by default.
     pub local_tools: BTreeMap<String, String>,

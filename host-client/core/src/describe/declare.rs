@@ -85,7 +85,7 @@ pub fn signature(spec: &ToolSpec) -> String {
 pub(crate) struct Declarations {
     /// The learned result types; `None`: learning is off.
     learned: Option<Arc<Learned>>,
-    /// How often each tool was used.
+    /// Number of uses of each tool.
     uses: Arc<Uses>,
 }
 

@@ -105,13 +105,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Which tools an execution is offered at all.
+/// Phase of an execution: it limits the tools that the execution is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Looking around: tools that read, and no others.
+    /// Offers tools that read, and no others.
     Discover,
-    /// Changing things: tools that read, and those that [`Policy::in_write_phase`] names.
+    /// Offers tools that read, and those that [`Policy::in_write_phase`] names.
     Write,
 }
 

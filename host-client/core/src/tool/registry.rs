@@ -76,9 +76,9 @@ pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) digest: ToolDigest,
     pub(crate) declared: Arc<DeclarationCache>,
-    /// What a person should know of the tool beside its description, as sentences.
+    /// Notes for people about the tool beside its description, as sentences.
     pub(crate) notes: Arc<[String]>,
-    /// Where the effect comes from; `None`: from whoever registered the tool.
+    /// Source of the effect, in words; `None`: the code that registered the tool.
     pub(crate) effect_origin: Option<Arc<str>>,
 }
 

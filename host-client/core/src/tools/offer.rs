@@ -1,4 +1,4 @@
-//! What of the tools is offered to models and code: those that the policy denies are left out, or say why.
+//! Selects the tools that are offered to models and code: those that the policy denies are left out, or say why.
 
 use std::fmt;
 use std::sync::Arc;

@@ -95,7 +95,7 @@ fn problem(text: &[u8], error: &serde_json::Error) -> String {
     format!("{what}, near {:?}", String::from_utf8_lossy(around))
 }
 
-/// What is known of a message that cannot be parsed.
+/// The id and the kind of a message that cannot be parsed, as far as they can be found.
 #[derive(Debug, Default)]
 struct Envelope {
     id: Option<RequestId>,

@@ -48,7 +48,7 @@ pub enum Credential {
     },
     /// An API key, for schemes of the type `apiKey`.
     ApiKey(String),
-    /// What the scheme takes: an API key, a bearer token, or `user:password`.
+    /// A secret of the kind that the scheme takes: an API key, a bearer token, or `user:password`.
     Secret(String),
 }
 

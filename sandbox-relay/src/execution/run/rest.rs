@@ -1,5 +1,5 @@
-//! What a worker had written when the relay ended its run: output and writes to the store that arrived and were not
-//! read yet.
+//! Reads the rest of a worker's messages after the relay has ended its run: output and writes to the store that had
+//! arrived and were not read yet.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! What was printed and stored reaches the host, whatever ended the run.
+//! Output and writes to the store reach the host, whatever ended the run.
 
 use host_client::{ErrorCode, ExecuteRequest, LimitName};
 

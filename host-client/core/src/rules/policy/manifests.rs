@@ -13,7 +13,7 @@ struct Order {
     care: Care,
 }
 
-/// How careful the change of a field is. The greater value of the same field is the more careful one.
+/// Change of a field, ordered by care: the greater value of the same field is the more careful one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Care {
     Effect(crate::tool::Effect),

@@ -1,4 +1,4 @@
-//! What the policy denies is not offered, or is offered with the reason.
+//! Tools that the policy denies are not offered, or are offered with the reason.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,8 @@ async fn denying() -> (Setup, String) {
     (setup.option("--policy", &file), file)
 }
 
-/// What the model is shown: the description of `execute_code`, the tools that are found, and one tool described.
+/// The texts that the model is shown: the description of `execute_code`, the tools that are found, and one tool
+/// described.
 async fn shown(raw: &mut Raw) -> (String, Value, Value) {
     // From here on the server has started.
     raw.execute(1, "await mcp.call('fake.echo', {})").await;

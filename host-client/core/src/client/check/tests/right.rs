@@ -1,7 +1,7 @@
 //! Programs that work, or of which it is not certain that they fail: nothing may be said of them.
 
 pub(super) const PROGRAMS: [&str; 109] = [
-    // What programs do.
+    // Ordinary programs.
     "return 1",
     "",
     "return await git.git_log({repo_path: '.'})",
