@@ -123,9 +123,12 @@ impl Client {
     /// # Errors
     /// - [`Error::Address`]: the address is not one, or would send the token in the clear.
     /// - [`Error::Unreachable`]: no relay answers within [`ClientConfig::connect_timeout`].
+    /// - [`Error::Certificate`]: the relay's certificate is not accepted.
+    /// - [`Error::Cut`]: the connection ended before there was a session.
+    /// - [`Error::NoRelay`]: another server answers at the address.
     /// - [`Error::Unauthenticated`]: the relay does not accept the token.
     /// - [`Error::Status`]: the server answers with another HTTP status, such as 429 when it has no room.
-    /// - [`Error::Refused`]: the server is no relay, or refuses the session.
+    /// - [`Error::Refused`]: the relay refuses the session.
     /// - [`Error::Tools`]: the tools are more than a relay takes.
     /// - [`Error::Policy`]: a pattern of the policy can fit no tool.
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {

@@ -1,5 +1,7 @@
 //! The errors of this crate, as one public type.
 
+mod connect;
+
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use crate::audit::AuditError;
 use crate::outcome::{OutputItem, Usage, Warning};
 use crate::rules::policy::PolicyError;
 use crate::tool::InvalidTool;
+
+pub use connect::{CertificateFault, ConnectStep};
 
 /// An error of this crate: of a connection, a tool, the policy, the audit or an execution.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +36,38 @@ pub enum Error {
         /// The system's error.
         error: io::Error,
     },
+    /// The relay's certificate is not accepted, so that it was not shown the token.
+    #[error("the certificate of {url} is not accepted: {reason}; {}", fault.advice())]
+    Certificate {
+        /// The address.
+        url: String,
+        /// The fault of the certificate.
+        fault: CertificateFault,
+        /// The fault with its details, for people.
+        reason: String,
+    },
+    /// Something answers at the address, and the connection ended before there was a session.
+    #[error("the connection to {url} was cut {step}: {error}")]
+    Cut {
+        /// The address.
+        url: String,
+        /// The step in which it ended.
+        step: ConnectStep,
+        /// The error of the system or of the connection.
+        error: io::Error,
+    },
+    /// The server at the address does not answer as a relay does.
+    #[error("{url} is not a relay: {reason}")]
+    NoRelay {
+        /// The address.
+        url: String,
+        /// The reason, for people.
+        reason: String,
+    },
     /// The relay does not accept the token.
     #[error("the relay does not accept the token: it may be missing, expired, or made for another relay")]
     Unauthenticated,
-    /// The server answers the connection with an HTTP status other than 401: it is no relay, or it is busy.
+    /// The server answers the connection with an HTTP status other than 401: it is busy, or it is no relay.
     #[error("the relay refused the connection: HTTP status {status}{}", advice(*status))]
     Status {
         /// The status, such as 429 where the relay has no place for another connection.
@@ -43,7 +75,7 @@ pub enum Error {
         /// The time after which the server wants to be asked again; `None`: it does not say.
         retry_after: Option<Duration>,
     },
-    /// The server that answers is no relay, or refuses the connection; the text is its reason.
+    /// The relay refuses the connection or the request; the text is its reason.
     #[error("the relay refused the connection: {0}")]
     Refused(String),
     /// The tool cannot be registered.
@@ -121,12 +153,12 @@ impl Error {
     }
 
     /// Tells whether the same request may be made again later: nothing of it was run. That is so where no relay was reached or
-    /// it was busy ([`Error::Unreachable`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`), or it is shutting
+    /// it was busy ([`Error::Unreachable`], [`Error::Cut`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`), or it is shutting
     /// down (`DRAINING`; another relay can take the request at once). An execution that was lost on its way is not among them:
     /// its tools may have run.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unreachable { .. } => true,
+            Self::Unreachable { .. } | Self::Cut { .. } => true,
             Self::Status { status, .. } => matches!(status.as_u16(), 429 | 502..=504),
             _ => matches!(self.error_code(), Some(ErrorCode::Overloaded | ErrorCode::Draining)),
         }
@@ -138,6 +170,9 @@ impl Error {
             self,
             Self::Address { .. }
                 | Self::Unreachable { .. }
+                | Self::Certificate { .. }
+                | Self::Cut { .. }
+                | Self::NoRelay { .. }
                 | Self::Unauthenticated
                 | Self::Status { .. }
                 | Self::Refused(_)
@@ -264,6 +299,7 @@ fn advice(status: StatusCode) -> &'static str {
             " (too many connections of this token's subject or of this address: end other clients, or raise the relay's \
              --subject-connections or --address-connections)"
         }
+        StatusCode::NOT_FOUND => " (the address of a relay ends with /ws)",
         _ => "",
     }
 }

@@ -37,6 +37,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Unreachable { .. }
+            | Error::Certificate { .. }
+            | Error::Cut { .. }
+            | Error::NoRelay { .. }
             | Error::Unauthenticated
             | Error::Status { .. }
             | Error::Refused(_)

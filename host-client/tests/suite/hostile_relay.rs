@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::{SinkExt, StreamExt};
 use host_client::audit::show::{Filter, Shown, records};
 use host_client::audit::{series, verify};
+use host_client::error::ConnectStep;
 use host_client::{
     Approval, Audit, AuditConfig, Budget, CallbackApprover, Client, ClientConfig, Effect, Error, ErrorCode, Event,
     ExecuteRequest, Host, LimitName, Policy, ToolError, ToolSpec, Tools,
@@ -434,12 +435,12 @@ async fn the_token_follows_no_redirect() {
 #[tokio::test]
 async fn a_first_message_that_is_no_welcome_is_refused() {
     let first = [
-        Payload::Ping(wire::Ping::default()).into(),
-        wire::Message { sequence: 2, ..Payload::Welcome(welcome()).into() },
-        wire::Message::default(),
-        Payload::Error(wire::Error { error: "go away".repeat(1_000), ..Default::default() }).into(),
+        (Payload::Ping(wire::Ping::default()).into(), false),
+        (wire::Message { sequence: 2, ..Payload::Welcome(welcome()).into() }, false),
+        (wire::Message::default(), false),
+        (Payload::Error(wire::Error { error: "go away".repeat(1_000), ..Default::default() }).into(), true),
     ];
-    for message in first {
+    for (message, is_refusal) in first {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/ws", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -449,7 +450,87 @@ async fn a_first_message_that_is_no_welcome_is_refused() {
             while socket.next().await.is_some_and(|message| message.is_ok()) {}
         });
         let error = within(Client::connect(ClientConfig::new(url, "t"), Tools::new())).await.unwrap_err();
-        assert!(matches!(&error, Error::Refused(reason) if reason.len() < 300), "{error}");
+        match &error {
+            Error::Refused(reason) => assert!(is_refusal && reason.len() < 300, "{error}"),
+            Error::NoRelay { reason, .. } => assert!(!is_refusal && reason.contains("no welcome"), "{error}"),
+            _ => panic!("{error}"),
+        }
+    }
+}
+
+/// A server that does this with its first connection; returns its address.
+async fn server<F: Future<Output = ()> + Send + 'static>(
+    scheme: &str,
+    serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("{scheme}://{}/ws", listener.local_addr().unwrap());
+    tokio::spawn(async move { serve(listener.accept().await.unwrap().0).await });
+    url
+}
+
+/// The beginning of what the client sends.
+async fn first_bytes(stream: &mut TcpStream) {
+    stream.read_exact(&mut [0; 16]).await.unwrap();
+}
+
+async fn not_connected(url: String) -> Error {
+    let error = within(Client::connect(ClientConfig::new(url, "t"), Tools::new())).await.unwrap_err();
+    assert!(error.is_connect() && error.error_code().is_none(), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_connection_that_is_cut_says_in_which_step() {
+    let hangs_up = async |mut stream: TcpStream| first_bytes(&mut stream).await;
+    let upgrades = async |stream: TcpStream| {
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        socket.next().await.unwrap().unwrap();
+    };
+    let closes = async |stream: TcpStream| {
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        socket.close(None).await.unwrap();
+        while socket.next().await.is_some_and(|message| message.is_ok()) {}
+    };
+    let cut = [
+        (server("wss", hangs_up).await, ConnectStep::Tls, "in the TLS handshake"),
+        (server("ws", hangs_up).await, ConnectStep::WebSocket, "in the WebSocket handshake"),
+        (server("ws", upgrades).await, ConnectStep::Welcome, "before the relay's welcome"),
+        (server("ws", closes).await, ConnectStep::Welcome, "before the relay's welcome"),
+    ];
+    for (url, expected, text) in cut {
+        let error = not_connected(url).await;
+        assert!(matches!(&error, Error::Cut { step, .. } if *step == expected), "{error:?}");
+        assert!(error.is_retryable() && error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_no_relay_is_said_to_be_none() {
+    let greets = async |mut stream: TcpStream| {
+        stream.write_all(b"SSH-2.0-server\r\n").await.unwrap();
+        first_bytes(&mut stream).await;
+    };
+    let confirms_nothing = async |mut stream: TcpStream| {
+        first_bytes(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").await.unwrap();
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    };
+    let writes_text = async |stream: TcpStream| {
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        socket.send(Message::text("hello")).await.unwrap();
+        while socket.next().await.is_some_and(|message| message.is_ok()) {}
+    };
+    let others = [
+        (server("wss", greets).await, "does not speak TLS"),
+        (server("ws", greets).await, "HTTP"),
+        (server("ws", confirms_nothing).await, "upgrade"),
+        (server("ws", writes_text).await, "text"),
+    ];
+    for (url, text) in others {
+        let error = not_connected(url).await;
+        assert!(matches!(&error, Error::NoRelay { .. }), "{error:?}");
+        assert!(!error.is_retryable() && error.to_string().to_lowercase().contains(&text.to_lowercase()), "{error}");
     }
 }
 

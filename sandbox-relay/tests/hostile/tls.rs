@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use host_client::error::CertificateFault;
 use host_client::{Client, ClientConfig, Error, ExecuteRequest, Tools};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
@@ -73,7 +74,10 @@ async fn only_a_relay_of_a_trusted_authority_gets_the_token() {
     for wrong in [Some(&theirs), None] {
         let error = connect(&arena, wrong).await.unwrap_err();
         assert!(
-            matches!(&error, Error::Unreachable { error, .. } if error.to_string().contains("certificate")),
+            matches!(&error, Error::Certificate { fault: CertificateFault::UntrustedIssuer, .. })
+                && error.to_string().contains("--ca-file")
+                && error.is_connect()
+                && !error.is_retryable(),
             "{error}"
         );
     }
@@ -119,7 +123,8 @@ async fn a_certificate_for_another_name_is_refused() {
     let (certificate, key) = (files.path("certificate"), files.path("key"));
     let arena = Arena::start_silent(&["--tls-cert-file", &certificate, "--tls-key-file", &key]).await;
     let error = connect(&arena, Some(&ours)).await.unwrap_err();
-    assert!(matches!(&error, Error::Unreachable { .. }), "{error}");
+    assert!(matches!(&error, Error::Certificate { fault: CertificateFault::WrongName, .. }), "{error}");
+    assert!(error.to_string().contains("relay.example"), "{error}");
     let mut config = ClientConfig::new(format!("wss://{}/ws", arena.address), "t");
     config.authorities = Some(b"nothing".to_vec());
     let error = within(Client::connect(config, Tools::new())).await.unwrap_err();

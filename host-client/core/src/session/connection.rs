@@ -1,5 +1,7 @@
 //! One WebSocket to a relay: messages in, messages out, heartbeat. It ends for both directions at once.
 
+mod handshake;
+
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use http::{StatusCode, Uri, header};
+use http::{Uri, header};
 use relay_proto::session::{SILENT_HEARTBEATS, feature};
 use relay_proto::wire::message::Payload;
 use relay_proto::{PROTOCOL_VERSION, frame, wire};
@@ -21,7 +23,7 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 use super::announce::{Announced, announce, announced};
 use super::config::ClientConfig;
 use super::{Outbox, Session, short_reason};
-use crate::error::Error;
+use crate::error::{ConnectStep, Error};
 use crate::host::Host;
 use crate::tls;
 use crate::tools::Tools;
@@ -39,8 +41,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 /// Connects, says hello, and starts the task that handles messages from then on.
 ///
 /// # Errors
-/// [`Error::Address`], [`Error::Unreachable`], [`Error::Unauthenticated`], [`Error::Status`], [`Error::Refused`],
-/// [`Error::Tools`].
+/// [`Error::Address`], [`Error::Unreachable`], [`Error::Certificate`], [`Error::Cut`], [`Error::NoRelay`],
+/// [`Error::Unauthenticated`], [`Error::Status`], [`Error::Refused`], [`Error::Tools`].
 pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Session>, wire::Welcome), Error> {
     // Changes from here on are announced later.
     let changes = host.tools.changes();
@@ -113,7 +115,7 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
     // Small frames have to leave at once.
     stream.set_nodelay(true).map_err(unreachable)?;
     let stream: Box<dyn Duplex> = match tls {
-        Some(tls) => Box::new(tls.connect(stream).await.map_err(unreachable)?),
+        Some(tls) => Box::new(tls.connect(stream).await.map_err(|error| handshake::tls_failure(&config.url, error))?),
         None => Box::new(stream),
     };
     let limits = WebSocketConfig::default()
@@ -123,16 +125,8 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
         .max_message_size(Some(frame::MAX_FRAME_BYTES))
         .max_frame_size(Some(frame::MAX_FRAME_BYTES));
     let opened = tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await;
-    let (mut socket, _response) = opened.map_err(|error| match error {
-        WebSocketError::Http(response) if response.status() == StatusCode::UNAUTHORIZED => Error::Unauthenticated,
-        // A redirect is refused like everything else: the token is for this address alone.
-        WebSocketError::Http(response) => {
-            let retry_after = response.headers().get(header::RETRY_AFTER).and_then(|it| it.to_str().ok()?.parse().ok());
-            Error::Status { status: response.status(), retry_after: retry_after.map(Duration::from_secs) }
-        }
-        WebSocketError::Io(error) => unreachable(error),
-        error => Error::Refused(error.to_string()),
-    })?;
+    let broken = |step| move |error: WebSocketError| handshake::websocket_failure(&config.url, step, error);
+    let (mut socket, _response) = opened.map_err(broken(ConnectStep::WebSocket))?;
     let tools = announced(tools).map_err(Error::Tools)?;
     let hello = wire::Hello {
         protocol_version: PROTOCOL_VERSION,
@@ -142,25 +136,30 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
     };
     let hello = wire::Message { sequence: 1, ..Payload::Hello(hello).into() };
     let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
-    sent.map_err(|error| Error::Refused(error.to_string()))?;
-    let welcome = welcome(&mut socket).await.map_err(Error::Refused)?;
+    sent.map_err(broken(ConnectStep::Welcome))?;
+    let welcome = welcome(&mut socket, &config.url).await?;
     Ok((socket, welcome))
 }
 
-async fn welcome(socket: &mut Socket) -> Result<wire::Welcome, String> {
+/// Reads welcome, the relay's first message.
+async fn welcome(socket: &mut Socket, url: &str) -> Result<wire::Welcome, Error> {
+    let step = ConnectStep::Welcome;
     loop {
         let frame = match socket.next().await {
             Some(Ok(Message::Binary(frame))) => frame,
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-            Some(Ok(Message::Close(Some(close)))) => return Err(format!("it closed: {}", short_reason(&close.reason))),
-            Some(Ok(_)) | None => return Err("it closed before welcome".into()),
-            Some(Err(error)) => return Err(error.to_string()),
+            Some(Ok(Message::Close(Some(close)))) => {
+                return Err(Error::Refused(format!("it closed: {}", short_reason(&close.reason))));
+            }
+            Some(Ok(Message::Close(None))) | None => return Err(handshake::cut(url, step)),
+            Some(Ok(_)) => return Err(handshake::no_relay(url, "its first message is text")),
+            Some(Err(error)) => return Err(handshake::websocket_failure(url, step, error)),
         };
-        let message = frame::decode(frame).map_err(|error| error.to_string())?;
+        let message = frame::decode(frame).map_err(|error| handshake::no_relay(url, &error.to_string()))?;
         return match message.payload {
             Some(Payload::Welcome(welcome)) if message.sequence == 1 => Ok(welcome),
-            Some(Payload::Error(error)) => Err(short_reason(&error.error).to_owned()),
-            _ => Err("its first message is no welcome".into()),
+            Some(Payload::Error(error)) => Err(Error::Refused(short_reason(&error.error).to_owned())),
+            _ => Err(handshake::no_relay(url, "its first message is no welcome")),
         };
     }
 }
