@@ -39,6 +39,6 @@ pub use literal::Literal;
 pub use prepare::{Entry, Prepared, prepare};
 pub use references::{
     Arguments, Chain, ChainUse, MAX_DECLARED_NAMES, MAX_MEMBERS, Member, Nothing, Place, PromiseUse, References,
-    Undeclared, Used, references,
+    ResultUse, ResultUsed, Undeclared, Used, references,
 };
 pub use shortcut::{Callee, LiteralCall, MAX_SHORTCUT_BYTES, Shortcut, shortcut};

@@ -4,6 +4,7 @@ mod chains;
 mod finder;
 mod lost;
 mod meaning;
+mod results;
 
 use std::collections::BTreeSet;
 
@@ -13,12 +14,13 @@ use oxc_semantic::SemanticBuilder;
 
 pub use self::chains::{Arguments, Chain, ChainUse, Member, PromiseUse, Used};
 pub use self::lost::Nothing;
+pub use self::results::{ResultUse, ResultUsed};
 use crate::lines::LineStarts;
 use crate::parse;
 use crate::prepare::{self, JavaScript};
 
-/// Maximum number of names in [`References::declared`], and of entries in [`References::chains`] and
-/// [`References::promises`].
+/// Maximum number of names in [`References::declared`], and of entries in [`References::chains`],
+/// [`References::promises`] and [`References::results`].
 pub const MAX_DECLARED_NAMES: usize = 1_000;
 
 /// Maximum number of members in a [`Chain`]; longer ones are left out.
@@ -40,6 +42,8 @@ pub struct References {
     /// Values of calls that are used without an `await`, in the order of the code; at most [`MAX_DECLARED_NAMES`]. They
     /// are wrong where the call gives a Promise.
     pub promises: Vec<PromiseUse>,
+    /// Uses of the values of awaited calls, in the order of the code; at most [`MAX_DECLARED_NAMES`].
+    pub results: Vec<ResultUse>,
     /// `true`: the program may go on after an error, by `catch` or otherwise.
     pub may_catch: bool,
     /// Reason why the program has no value though it seems to be meant to have one; `None`: there is none.
@@ -88,6 +92,7 @@ pub fn references(source: &str) -> References {
         declared: declared.into_iter().take(MAX_DECLARED_NAMES).map(str::to_owned).collect(),
         chains: found.chains,
         promises: found.promises,
+        results: found.results,
         may_catch: found.may_catch,
         nothing: lost::nothing(&program, meanings),
     }

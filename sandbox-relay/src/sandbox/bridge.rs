@@ -15,7 +15,7 @@ use super::channel::message::report::Kind as Report;
 use super::channel::message::{self, instruction::Kind as Instruction};
 use super::promise::{ToolPromise, tool_error};
 use super::value::{self, ValueError};
-use super::{clock, ending, inspect, link, local, stack, sys, tools};
+use super::{clock, ending, inspect, link, local, results, sys, tools};
 
 /// Maximum length in bytes of the text of a value that is no tool's name.
 const MAX_GOT_BYTES: usize = 80;
@@ -110,13 +110,13 @@ fn begin_call<'s>(
     }
     let arguments = arguments_json(scope, &tool, arguments)?;
     check_count(scope, &tool)?;
-    let (promise, error) = ToolPromise::new(scope, resolver, tool.clone());
+    let promise = ToolPromise::new(scope, resolver, tool.clone());
     if local::is_one(&tool) {
         local::call(scope, promise, &arguments);
         return Ok(());
     }
-    let line = stack::calling_line(scope, error);
     let (waiting_bytes, most) = with(|bridge| {
+        let line = promise.line;
         let waiting_bytes = bridge.queue.push(promise, tool, arguments.into(), line);
         // While the script yields often, calls go out together; one that computes on does not hold them back.
         if link::is_overdue() {
@@ -290,6 +290,9 @@ fn wait_in_order(scope: &mut v8::PinScope<'_, '_>, timer: Option<Duration>) -> R
 fn settle_call(scope: &mut v8::PinScope<'_, '_>, settle: message::Settle) {
     let Some(promise) = with(|bridge| bridge.queue.close(settle.call)) else { return };
     v8::scope!(let scope, scope);
+    if settle.failure.is_none() {
+        results::keep(&promise.tool, promise.line, &settle.result);
+    }
     match settled_value(scope, settle, &promise.tool) {
         Ok(result) => promise.resolve(scope, result),
         Err((code, message)) => drop(promise.reject(scope, &code, &message)),

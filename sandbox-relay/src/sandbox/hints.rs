@@ -4,8 +4,9 @@
 mod calls;
 mod known;
 mod names;
+mod results;
 
-use relay_script::{ChainUse, Nothing, Place, References, Undeclared};
+use relay_script::{ChainUse, Member, Nothing, Place, References, Undeclared};
 
 pub(super) use self::known::set_bindings;
 
@@ -26,8 +27,8 @@ pub(super) enum Problem {
     CodeOfText,
     /// A value is not iterable.
     NotIterable,
-    /// A Promise is no JSON.
-    PromiseAsJson,
+    /// A value was parsed and is no text with JSON; `true`: it is a Promise.
+    NotJson { is_promise: bool },
     /// The member of this name was read of `undefined`.
     Undefined(String),
     /// A member is no function.
@@ -49,7 +50,8 @@ pub(super) fn problem(text: &str) -> Option<Problem> {
         return early.or_else(|| between(text, "", " is not defined").map(Problem::NotDefined));
     }
     if text.starts_with("SyntaxError: ") {
-        return text.contains("\"[object Promise]\" is not valid JSON").then_some(Problem::PromiseAsJson);
+        let is_promise = text.contains("\"[object Promise]\" is not valid JSON");
+        return Some(Problem::NotJson { is_promise });
     }
     let text = text.strip_prefix("TypeError: ")?;
     if let Some(name) = between(text, "Cannot read properties of undefined (reading '", "')") {
@@ -72,10 +74,14 @@ fn between(text: &str, before: &str, after: &str) -> Option<String> {
 pub(super) fn of_error(problem: &Problem, place: Place, references: &References) -> Option<String> {
     match problem {
         Problem::CodeOfText => Some(format!("{NOT_CODE} here, by eval, Function or a timer: write the code itself")),
-        Problem::NotIterable => calls::of_promise(references, place, |used| *used == ChainUse::Iterated),
-        Problem::PromiseAsJson => calls::of_promise(references, place, |used| *used == ChainUse::Parsed),
-        Problem::Undefined(name) => calls::of_read(references, name, place),
-        Problem::NotAFunction => calls::of_call(references, place),
+        Problem::NotIterable => calls::of_promise(references, place, |used| *used == ChainUse::Iterated)
+            .or_else(|| results::of_iteration(references, place)),
+        Problem::NotJson { is_promise: true } => calls::of_promise(references, place, |used| *used == ChainUse::Parsed),
+        Problem::NotJson { is_promise: false } => results::of_parsing(references, place),
+        Problem::Undefined(name) => {
+            calls::of_read(references, name, place).or_else(|| results::of_read(references, name, place))
+        }
+        Problem::NotAFunction => calls::of_call(references, place).or_else(|| results::of_call(references, place)),
         Problem::TooEarly(name) => calls::of_hidden_server(references, name),
         Problem::NotDefined(name) => {
             let undeclared = references.undeclared.iter().find(|it| it.name == *name)?;
@@ -127,8 +133,18 @@ pub(super) fn caught(references: &References, mut is_there: impl FnMut(&str) -> 
     hints
 }
 
+/// Returns advice about a program that returned `undefined`.
+pub(super) fn of_undefined(references: &References) -> Option<String> {
+    references.nothing.as_ref().map(of_nothing).or_else(|| results::of_returned(references))
+}
+
+/// Returns whether the runtime may name this place when it reads the member.
+fn is_at(member: &Member, place: Place) -> bool {
+    member.start <= place && place < member.end
+}
+
 /// Returns advice about a program that has no value.
-pub(super) fn of_nothing(nothing: &Nothing) -> String {
+fn of_nothing(nothing: &Nothing) -> String {
     match nothing {
         Nothing::ReturnMissing => "nothing was returned; the last statement has a value: write return before it".into(),
         Nothing::NoCall { function, is_async } => {

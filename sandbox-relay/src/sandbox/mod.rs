@@ -11,7 +11,8 @@
 //!   `make`: makes their values; `output`: writes what they print; `clock` and `random`: time and chance
 //! - `tools`: their names; `bridge`: `mcp.call`; `calls`: the queue of calls; `promise`: their promises; `local`: the host's functions that
 //!   run here
-//! - `notes`: warnings that come up on the way; `leftovers`: about what the code left behind; `hints`: advice about errors
+//! - `notes`: warnings that come up on the way; `leftovers`: about what the code left behind; `hints`: advice about
+//!   errors; `results`: results of tools, for hints
 //! - `value`, `inspect`, `stack`: values as JSON, values and stacks as text
 //! - `sys`: system calls; `pages`: pages that a fork copies
 
@@ -40,6 +41,7 @@ pub(crate) mod process;
 mod program;
 mod promise;
 mod random;
+mod results;
 pub(crate) mod self_test;
 mod servers;
 pub(crate) mod spawn;

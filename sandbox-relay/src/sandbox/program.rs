@@ -68,7 +68,9 @@ fn run(
             let hints = look_again(source, Report::Done(done.clone()), |references| {
                 let mut hints =
                     if caught { hints::caught(references, |name| has_global(scope, name)) } else { Vec::new() };
-                hints.extend(references.nothing.iter().filter(|_| nothing).map(hints::of_nothing));
+                if nothing {
+                    hints.extend(hints::of_undefined(references));
+                }
                 hints
             });
             done.warnings.extend(hints.into_iter().map(hint));

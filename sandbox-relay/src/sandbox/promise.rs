@@ -1,7 +1,7 @@
 //! Promise of a tool call, and the error that it rejects with. Both are made natively: a patched `Promise` or `Error`
 //! changes nothing.
 
-use super::make;
+use super::{make, stack};
 
 /// Promise of one tool call.
 #[derive(Debug)]
@@ -11,18 +11,20 @@ pub(super) struct ToolPromise {
     /// of the call.
     error: v8::Global<v8::Value>,
     pub(super) tool: String,
+    /// Line of the author's code that makes the call, from 1; 0 is unknown.
+    pub(super) line: u32,
 }
 
 impl ToolPromise {
-    /// Keeps the resolver of the promise for a call of `tool`. Also returns the error, for the place of the call.
+    /// Keeps the resolver of the promise for a call of `tool`, which the running native function was called for.
     pub(super) fn new<'s>(
         scope: &mut v8::PinScope<'s, '_>,
         resolver: v8::Local<'s, v8::PromiseResolver>,
         tool: String,
-    ) -> (Self, v8::Local<'s, v8::Value>) {
+    ) -> Self {
         let error = v8::Exception::error(scope, v8::String::empty(scope));
-        let promise = Self { resolver: v8::Global::new(scope, resolver), error: v8::Global::new(scope, error), tool };
-        (promise, error)
+        let line = stack::calling_line(scope, error);
+        Self { resolver: v8::Global::new(scope, resolver), error: v8::Global::new(scope, error), tool, line }
     }
 
     /// Resolves the promise.

@@ -14,7 +14,7 @@ use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::output::OutputLeft;
 use super::program::{self, refuse_import};
-use super::{bridge, clock, globals, hints, leftovers, link, notes, output, random, sys, value};
+use super::{bridge, clock, globals, hints, leftovers, link, notes, output, random, results, sys, value};
 
 /// Code that a worker runs before it reports that it is ready.
 const TOUCH: &str = "const touch = {a: [1]};\nreturn touch;";
@@ -31,6 +31,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     clock::prepare_thread();
     value::prepare_thread();
     notes::prepare_thread();
+    results::prepare_thread();
     globals::prepare_thread();
     ending::prepare_process()
 }

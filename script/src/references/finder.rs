@@ -9,7 +9,11 @@ use oxc_span::{GetSpan, Span};
 
 use super::chains::{Flat, flatten, of_computed, of_static};
 use super::meaning::Meanings;
-use super::{Arguments, Chain, ChainUse, MAX_DECLARED_NAMES, MAX_MEMBERS, Member, Place, PromiseUse, Undeclared, Used};
+use super::results::{self, Origin, Results};
+use super::{
+    Arguments, Chain, ChainUse, MAX_DECLARED_NAMES, MAX_MEMBERS, Member, Place, PromiseUse, ResultUse, ResultUsed,
+    Undeclared, Used,
+};
 use crate::lines::LineStarts;
 use crate::parse::index;
 
@@ -26,6 +30,9 @@ pub(super) struct Finder<'s, 'a> {
     names: BTreeMap<String, Name>,
     chains: Vec<Chain>,
     promises: Vec<PromiseUse>,
+    results: Results,
+    /// Number of functions around this place.
+    depth: usize,
     /// Variables in whose initializers the walk is, outside of functions there.
     initializing: Vec<SymbolId>,
     may_catch: bool,
@@ -43,6 +50,7 @@ pub(super) struct Found {
     pub(super) undeclared: Vec<Undeclared>,
     pub(super) chains: Vec<Chain>,
     pub(super) promises: Vec<PromiseUse>,
+    pub(super) results: Vec<ResultUse>,
     pub(super) may_catch: bool,
 }
 
@@ -54,6 +62,8 @@ impl<'s, 'a> Finder<'s, 'a> {
             names: BTreeMap::new(),
             chains: Vec::new(),
             promises: Vec::new(),
+            results: Results::default(),
+            depth: 0,
             initializing: Vec::new(),
             may_catch: false,
         }
@@ -71,6 +81,7 @@ impl<'s, 'a> Finder<'s, 'a> {
             undeclared: undeclared.collect(),
             chains: self.chains,
             promises: self.promises,
+            results: self.results.certain(),
             may_catch: self.may_catch,
         }
     }
@@ -109,6 +120,8 @@ impl<'s, 'a> Finder<'s, 'a> {
         if flat.members.is_empty() || flat.members.len() > MAX_MEMBERS {
             return;
         }
+        let of_result = if used == Used::Called { ResultUsed::Called } else { ResultUsed::Read };
+        self.result(flat.base, &flat.members, of_result, span);
         let used = if flat.is_optional { Used::Read } else { used };
         if let Expression::Identifier(root) = flat.base {
             let symbol = self.meanings.symbol(root);
@@ -134,8 +147,38 @@ impl<'s, 'a> Finder<'s, 'a> {
         }
     }
 
+    /// Notes a use of a member of an expression, if its value comes from an awaited call.
+    fn result(&mut self, base: &Expression<'a>, members: &[(&str, Span)], used: ResultUsed, span: Span) {
+        if self.results.is_full() {
+            return;
+        }
+        let Some(origin) = results::origin(self.meanings, base) else { return };
+        let Origin { call, callee, path } = origin.with(members);
+        let path: Vec<(&str, Span)> = path.iter().map(|(name, span)| (name.as_str(), *span)).collect();
+        self.results.add(ResultUse {
+            callee,
+            lines: (self.place(call.span.start).0, self.place(call.span.end).0),
+            members: self.members(&path),
+            used,
+            start: self.place(span.start),
+            end: self.place(span.end),
+        });
+    }
+
+    /// Notes that an expression is the value of the program, or of a function of its top level.
+    fn returned(&mut self, value: &Expression<'a>) {
+        if self.depth <= 1 {
+            self.result(value, &[], ResultUsed::Returned, value.span());
+        }
+    }
+
     /// Notes that the value of an expression is used as none of a promise, if it is that of a call.
     fn promise(&mut self, value: &Expression<'a>, used: ChainUse, span: Span) {
+        match &used {
+            ChainUse::Iterated => self.result(value, &[], ResultUsed::Iterated, span),
+            ChainUse::Parsed => self.result(value, &[], ResultUsed::Parsed, span),
+            ChainUse::Members { .. } => {}
+        }
         if self.promises.len() == MAX_DECLARED_NAMES {
             return;
         }
@@ -164,12 +207,28 @@ impl<'s, 'a> Finder<'s, 'a> {
     /// Walks into code that runs later.
     fn later(&mut self, walk: impl FnOnce(&mut Self)) {
         let initializing = std::mem::take(&mut self.initializing);
+        self.depth += 1;
         walk(self);
+        self.depth -= 1;
         self.initializing = initializing;
     }
 }
 
 impl<'a> Visit<'a> for Finder<'_, 'a> {
+    fn visit_program(&mut self, program: &Program<'a>) {
+        if let [Statement::ExpressionStatement(only)] = program.body.as_slice() {
+            self.returned(&only.expression);
+        }
+        walk::walk_program(self, program);
+    }
+
+    fn visit_return_statement(&mut self, it: &ReturnStatement<'a>) {
+        if let Some(value) = &it.argument {
+            self.returned(value);
+        }
+        walk::walk_return_statement(self, it);
+    }
+
     fn visit_identifier_reference(&mut self, name: &IdentifierReference<'a>) {
         self.note_name(name, |_| {});
     }
@@ -228,8 +287,11 @@ impl<'a> Visit<'a> for Finder<'_, 'a> {
         if let SimpleAssignmentTarget::AssignmentTargetIdentifier(name) = target {
             self.note_name(name, |name| name.assigned = true);
         }
-        let chains = self.chains.len();
+        let (chains, results) = (self.chains.len(), self.results.len());
         walk::walk_simple_assignment_target(self, target);
+        if target.as_member_expression().is_some() {
+            self.results.last_is_changed(results);
+        }
         if target.as_member_expression().is_some()
             && let Some(chain) = self.chains.get_mut(chains..).and_then(<[Chain]>::last_mut)
         {
@@ -241,7 +303,11 @@ impl<'a> Visit<'a> for Finder<'_, 'a> {
         if unary.operator == UnaryOperator::Typeof {
             self.note(&unary.argument, |name| name.asked = true);
         }
+        let results = self.results.len();
         walk::walk_unary_expression(self, unary);
+        if unary.operator == UnaryOperator::Delete {
+            self.results.last_is_changed(results);
+        }
     }
 
     fn visit_binary_expression(&mut self, binary: &BinaryExpression<'a>) {
@@ -305,6 +371,9 @@ impl<'a> Visit<'a> for Finder<'_, 'a> {
     }
 
     fn visit_arrow_function_expression(&mut self, arrow: &ArrowFunctionExpression<'a>) {
+        if let (0, Some(value)) = (self.depth, arrow.body.as_expression()) {
+            self.returned(value);
+        }
         self.later(|this| walk::walk_arrow_function_expression(this, arrow));
     }
 

@@ -41,14 +41,19 @@ impl<'s, 'a> Meanings<'s, 'a> {
 
     /// Returns the value that a variable gets once and keeps; `None`: it has none, or gets another.
     pub(super) fn only_value(self, symbol: SymbolId) -> Option<&'s Expression<'a>> {
+        let variable = self.kept_variable(symbol)?;
+        variable.id.get_identifier_name()?;
+        variable.init.as_ref()
+    }
+
+    /// Returns the declaration of a variable that is set there alone; `None`: it is set elsewhere, or is no variable.
+    pub(super) fn kept_variable(self, symbol: SymbolId) -> Option<&'s VariableDeclarator<'a>> {
         let scoping = self.semantic.scoping();
         if scoping.symbol_is_mutated(symbol) {
             return None;
         }
         match self.semantic.nodes().kind(scoping.symbol_declaration(symbol)) {
-            AstKind::VariableDeclarator(variable) if variable.id.get_identifier_name().is_some() => {
-                variable.init.as_ref()
-            }
+            AstKind::VariableDeclarator(variable) => Some(variable),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use relay_script::{Chain, ChainUse, Member, Place, PromiseUse, References, Used};
 
+use super::is_at;
 use super::known::{self, HOW_TO_CALL};
 use super::names::is_call_of_tool;
 
@@ -158,11 +159,6 @@ fn is_known(path: &[&str]) -> bool {
         [server, _] | [_, server, _] => known::is_server(server),
         _ => false,
     }
-}
-
-/// Returns whether the runtime may name this place when it reads the member.
-fn is_at(member: &Member, place: Place) -> bool {
-    member.start <= place && place < member.end
 }
 
 fn path(chain: &Chain) -> Vec<&str> {

@@ -100,14 +100,8 @@ pub(super) const ERRORS_WITHOUT: &[Case] = &[
     ("return other", ""),
     ("null.x", ""),
     ("return Object.nothing()", ""),
-    // It is awaited; the value has no such member.
-    ("const r = await workspace.ls({});\nfor (const x of r.nope) {}", ""),
-    ("const r = await workspace.ls({});\nreturn r.map((x) => x)", ""),
-    ("for (const x of await workspace.ls({})) {}", ""),
-    ("return (await exa.search({})).map((x) => x)", ""),
-    ("const r = await exa.search({});\nreturn r.items.length", ""),
+    // It is awaited, and the variable gets another value.
     ("let r = exa.search({});\nr = await r;\nreturn r.map((x) => x)", ""),
-    ("const r = exa.search({});\nconst found = await r;\nreturn found.items.length", ""),
     ("const own = () => 5;\nexa.search({}).catch(() => 1);\nfor (const x of own()) {}", ""),
     ("for (const x of 5) { exa.search({}) }", ""),
     ("// exa.search({})\nconst n = 5;\nreturn [...n]", ""),
@@ -271,4 +265,129 @@ pub(super) const QUIET: &[Case] = &[
     ("const run = () => 1;\nconst once = run();", ""),
     ("function run() {}\nrun()", ""),
     ("return function* () {}().next()", ""),
+];
+
+const LOG_IS_TEXT: &str = "the result of vcs.log is text, and has no content: use the text itself";
+
+/// Errors of code that takes the result of a tool for something else than it is.
+pub(super) const RESULT_ERRORS: &[Case] = &[
+    ("const r = await vcs.log({});\nreturn r.content[0].text", LOG_IS_TEXT),
+    ("const r = await mcp.call('vcs.log');\nreturn r.content[0].text", LOG_IS_TEXT),
+    ("const r = await servers.vcs.log({});\nreturn r['content'][0].text", LOG_IS_TEXT),
+    ("return (await vcs.log({})).content[0].text", LOG_IS_TEXT),
+    ("const { content } = await vcs.log({});\nreturn content[0].text", LOG_IS_TEXT),
+    ("const p = vcs.log({});\nconst r = await p;\nreturn r.content.map((part) => part.text)", LOG_IS_TEXT),
+    (
+        "async () => {\n  const r = await mcp.call(\n    'vcs.log',\n    {},\n  );\n  return r.content[0].text;\n}",
+        LOG_IS_TEXT,
+    ),
+    (
+        "const load = async () => { const r = await vcs.log({}); return r.content[0].text };\nreturn await load()",
+        LOG_IS_TEXT,
+    ),
+    (
+        "const r = await exa.search({});\nreturn r.content[0].text",
+        "an object with the member results, and has no content",
+    ),
+    ("const r = await github.list_issues({});\nreturn r.content[0].text", "is an array, and has no content"),
+    (
+        "const r = await exa.search({});\nreturn JSON.parse(r).results",
+        "which is parsed already: use it without JSON.parse",
+    ),
+    (
+        "const { results } = await exa.search({});\nreturn JSON.parse(results)",
+        "results in the result of exa.search is an array, which is parsed already",
+    ),
+    ("return JSON.parse(await vcs.log({}))", "the result of vcs.log is text that is not JSON: use it as text"),
+    ("const r = await github.list_issues({});\nreturn r.split('\\n')", "is an array, so that it has no .split()"),
+    ("return (await exa.search({})).trim()", "is an object with the member results, so that it has no .trim()"),
+    ("const n = await my_backend.run({});\nreturn n.split('')", "the result of my-backend.run is a number, so that"),
+    ("const s = await vcs.show({});\nreturn s.hash.map((c) => c)", "hash in the result of vcs.show is text, so that"),
+    (
+        "const l = await vcs.show({});\nreturn l.commits.length",
+        "the members entries, hash, message, and has no commits",
+    ),
+    ("const l = await vcs.show({});\nreturn l.mesage.length", "and has no mesage: did you mean message?"),
+    (
+        "const l = await vcs.show({});\nreturn l.entries[0].tags.length",
+        "entries[0] in the result of vcs.show is an object",
+    ),
+    (
+        "const [log, shown] = await Promise.all([vcs.log({}), vcs.show({})]);\nreturn log + shown.commits.length",
+        "the result of vcs.show is an object with the members entries, hash, message, and has no commits",
+    ),
+    ("const r = await workspace.ls({});\nfor (const x of r.nope) {}", "with the member files, and has no nope"),
+    ("const r = await workspace.ls({});\nreturn r.map((x) => x)", "has no .map(); did you mean its member files?"),
+    ("for (const x of await workspace.ls({})) {}", "which is not iterable; did you mean its member files?"),
+    ("return (await exa.search({})).map((x) => x)", "did you mean its member results?"),
+    ("const r = exa.search({});\nconst found = await r;\nreturn found.items.length", "and has no items"),
+];
+
+/// Errors beside results that are as the code takes them, or of which nothing is certain.
+pub(super) const RESULT_ERRORS_WITHOUT: &[Case] = &[
+    ("await vcs.log({});\nconst own = {};\nreturn own.content[0].text", ""),
+    ("const r = await vcs.log({});\nconst f = (r) => r.content[0].text;\nreturn f({})", ""),
+    ("let r = await vcs.show({});\nr = {};\nreturn r.commits.length", ""),
+    ("const r = await vcs.show({});\nr.commits = undefined;\nreturn r.commits.length", ""),
+    ("const r = await vcs.show({});\ndelete r.entries;\nreturn r.entries.length", ""),
+    ("const { commits = undefined } = await vcs.show({});\nreturn commits.length", ""),
+    ("const r = (await vcs.show({})) ?? {};\nreturn r.commits.length", ""),
+    ("const get = () => mcp.call('vcs.show');\nconst r = await get();\nreturn r.commits.length", ""),
+    ("const vcs = {log: async () => ({})};\nconst r = await vcs.log({});\nreturn r.content[0].text", ""),
+    (
+        "const r = await vcs.show({});\nthrow new TypeError(\"Cannot read properties of undefined (reading 'length')\")",
+        "",
+    ),
+    ("const r = await vcs.show({});\nr.entries; throw new TypeError('r.entries.split is not a function')", ""),
+    ("await vcs.show({});\nreturn JSON.parse('[object Object]')", ""),
+    ("const r = await vcs.show({});\nreturn JSON.parse(String(r))", ""),
+    ("const r = await vcs.show({});\nreturn r.entries.where((x) => x)", ""),
+    ("const r = await vcs.show({});\nconst key = 'commits';\nreturn r[key].length", ""),
+    ("const r = await vcs.show({});\nreturn r.entries.map((entry) => entry.tags.length)", ""),
+    ("const r = await vcs.show({});\nfor (const entry of r.entries) entry.tags.length", ""),
+    ("const r = await vcs.give({value: {a: null}});\nreturn r.a.b", ""),
+    (
+        "const get = async (value) => { const r = await vcs.give({value}); return r.title.length };\nreturn [await get({title: 'a'}), await get({})]",
+        "",
+    ),
+    (
+        "const get = async (value) => { const r = await vcs.give({value}); return r.b ? r.c.d : 0 };\nreturn await Promise.all([1, 2, 3, 4, 5, {b: 1}].map(get))",
+        "",
+    ),
+    ("const [a, ...r] = await Promise.all([vcs.log({}), vcs.show({})]);\nreturn r.commits.length", ""),
+    (
+        "const rest = [vcs.log({})];\nconst [, r] = await Promise.all([...rest, vcs.show({})]);\nreturn r.commits.length",
+        "",
+    ),
+    ("const r = await vcs.show({}).then((it) => ({}));\nreturn r.commits.length", ""),
+    ("const r = await vcs?.show({});\nreturn r.commits.length", ""),
+    ("const s = 'vcs.show({}).commits.length';\nconst o = {};\nreturn o.commits.length", ""),
+    ("// const r = await vcs.show({});\nconst r = {};\nreturn r.commits.length", ""),
+];
+
+/// Runs that return nothing because the result of a tool has no such member.
+pub(super) const RESULT_WARNINGS: &[Case] = &[
+    ("const r = await vcs.log({});\nreturn r?.content?.[0]?.text", LOG_IS_TEXT),
+    ("async () => { const r = await vcs.log({}); return r?.content?.[0]?.text }", LOG_IS_TEXT),
+    ("async () => (await vcs.log({}))?.content?.[0]?.text", LOG_IS_TEXT),
+    ("(await vcs.log({}))?.content?.[0]?.text", LOG_IS_TEXT),
+    ("const text = (await vcs.log({}))?.content?.[0]?.text;\nreturn text", LOG_IS_TEXT),
+    ("return (await vcs.log({})).content", LOG_IS_TEXT),
+    ("const r = await vcs.show({});\nreturn r?.content?.[0]?.text", "and has no content"),
+    ("return (await vcs.show({})).mesage", "and has no mesage: did you mean message?"),
+];
+
+/// Runs that return nothing, or something, as they may be meant to.
+pub(super) const RESULT_QUIET: &[Case] = &[
+    ("return (await vcs.show({})).next_page", ""),
+    ("const r = await vcs.log({});\nreturn r?.content?.[0]?.text ?? r", ""),
+    ("const r = await vcs.log({});\nreturn { text: r?.content?.[0]?.text }", ""),
+    ("const r = await vcs.log({});\nconst t = r?.content?.[0]?.text;\nreturn t ? 1 : 2", ""),
+    ("const r = await vcs.log({});\nif (r?.content) return r.content[0].text;\nreturn r", ""),
+    ("const r = await vcs.log({});\nreturn typeof r === 'string' ? r : r.content[0].text", ""),
+    ("const r = await vcs.show({});\nr.extra = undefined;\nreturn r.extra", ""),
+    ("await vcs.log({});\nconst own = {};\nreturn own?.content?.[0]?.text", ""),
+    ("let r = await vcs.log({});\nr = {};\nreturn r?.content?.[0]?.text", ""),
+    ("const r = await vcs.give({value: {}});\nreturn r.entries?.length", ""),
+    ("const r = await vcs.give({value: {}});\nreturn r.content?.text", ""),
 ];

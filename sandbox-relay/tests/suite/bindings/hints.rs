@@ -3,7 +3,9 @@
 use host_client::{Effect, ExecuteRequest, ExecutionError, ToolSpec, Tools};
 use serde_json::json;
 
-use super::hint_cases::{ERRORS, ERRORS_WITHOUT, QUIET, WARNINGS};
+use super::hint_cases::{
+    ERRORS, ERRORS_WITHOUT, QUIET, RESULT_ERRORS, RESULT_ERRORS_WITHOUT, RESULT_QUIET, RESULT_WARNINGS, WARNINGS,
+};
 use crate::support::{Fixture, connect, start_relay};
 
 async fn fixture() -> Fixture {
@@ -51,16 +53,23 @@ async fn every_program_gets_the_hint_that_is_certain_and_no_other() {
         ("notes.search", "[]"),
         ("time.now", "1"),
         ("workspace.ls", r#"{"files":["a"]}"#),
+        ("vcs.log", r#""one\ntwo""#),
+        ("vcs.show", r#"{"hash":"a1","message":"m","entries":[{"id":1}]}"#),
     ] {
         let spec = ToolSpec::new(name, "", json!({})).effect(Effect::ReadOnly);
         tools.add_with(spec, move |_, _| async move { Ok(result.into()) }).unwrap();
     }
+    let give = ToolSpec::new("vcs.give", "", json!({})).effect(Effect::ReadOnly);
+    tools.add_with(give, |arguments, _| async move { Ok(arguments["value"].to_string().into()) }).unwrap();
     let relay = start_relay(&[]).await;
     let client = connect(&relay, tools).await;
     let fixture = Fixture { relay, client, seen: std::sync::Arc::default() };
 
     let mut wrong = Vec::new();
-    for (cases, succeed) in [(ERRORS, false), (ERRORS_WITHOUT, false), (WARNINGS, true), (QUIET, true)] {
+    let own = [(ERRORS, false), (ERRORS_WITHOUT, false), (WARNINGS, true), (QUIET, true)];
+    let of_results =
+        [(RESULT_ERRORS, false), (RESULT_ERRORS_WITHOUT, false), (RESULT_WARNINGS, true), (RESULT_QUIET, true)];
+    for (cases, succeed) in own.into_iter().chain(of_results) {
         for (code, expected) in cases {
             let (succeeded, hints) = hints(&fixture, code).await;
             let is_right = match hints.as_slice() {
@@ -75,6 +84,7 @@ async fn every_program_gets_the_hint_that_is_certain_and_no_other() {
     }
     let count = [ERRORS, ERRORS_WITHOUT, WARNINGS, QUIET].map(<[_]>::len).iter().sum::<usize>();
     assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(RESULT_ERRORS.len() + RESULT_WARNINGS.len() <= RESULT_ERRORS_WITHOUT.len() + RESULT_QUIET.len());
     assert!(count >= 150 && (ERRORS_WITHOUT.len() + QUIET.len()) * 2 >= count - 20, "{count}");
 }
 
