@@ -27,7 +27,7 @@ impl HostSide {
     /// Opens a session and an execution in it that may make a million calls.
     ///
     /// # Errors
-    /// - [`Error::Local`]: the execution could not be opened.
+    /// - [`Error::Local`]: the session is over.
     /// - [`Error::Audit`]: its start could not be recorded.
     pub fn open(host: Host) -> Result<Self, Error> {
         let (session, answers) = Session::new(Arc::new(host), true);
@@ -40,9 +40,9 @@ impl HostSide {
         };
         let audit = session.host.audit.clone();
         let context = |id, events| ExecutionContext { audit, ..ExecutionContext::for_tests(id, events) };
-        let opened = session.ledger.open(budget, context).map_err(Error::Local)?;
+        let opened = session.ledger.open(budget, context);
         opened.context.record_start("bench", "bench", &LimitOverrides::default())?;
-        session.ledger.start(&opened.context.id);
+        session.ledger.start(&opened.context.id).map_err(Error::Local)?;
         let execution = opened.context.id.as_str().to_owned();
         Ok(Self { session, answers, execution, opened, sequence: 1 })
     }

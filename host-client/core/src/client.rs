@@ -13,7 +13,7 @@ mod request;
 mod short_path;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -152,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Tells whether the session has ended, so that nothing can be run in it any more.
+    /// Tells whether the session has ended, so that no code can be run in it any more but single calls on this host.
     pub fn is_over(&self) -> bool {
         self.session.ledger.is_lost()
     }
@@ -262,7 +262,8 @@ impl Client {
     }
 
     /// Starts code. Code that names an MCP server which is being started, and whose tools are not known yet, waits for it
-    /// first. It runs until it ends or the returned [`Execution`] is dropped.
+    /// first. It runs until it ends or the returned [`Execution`] is dropped. Code that is a single call needs no relay: it
+    /// runs after the session is over, too, with the tools and limits of its last token.
     ///
     /// # Errors
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
@@ -280,7 +281,7 @@ impl Client {
         #[cfg(feature = "short-path")]
         let (plan, warnings) = self.plan(&request, &budget, &grant);
         let result_bytes = budget.result_bytes;
-        let opened = self.open(&mut request, budget, &grant)?;
+        let opened = self.open(&mut request, budget, &grant);
         // From here on, dropping `execution` cancels it.
         let execution = Execution::new(Arc::clone(&self.session), opened, within);
         #[cfg(feature = "short-path")]
@@ -325,7 +326,7 @@ impl Client {
             self.session.ledger.end(&context.id, Err(ExecutionError::new(ErrorCode::InvalidInput, text)));
             return Ok(execution);
         }
-        self.session.ledger.start(&context.id);
+        self.session.ledger.start(&context.id).map_err(lost)?;
         if self.session.outbound.send(message).await.is_err() {
             return Err(lost("the session is over".into()));
         }
@@ -334,10 +335,7 @@ impl Client {
     }
 
     /// Opens an execution in the ledger, with its budget and the context of its calls.
-    ///
-    /// # Errors
-    /// [`Error::Execution`] with `SESSION_LOST`: the session is over.
-    fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Result<Opened, Error> {
+    fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Opened {
         let host = &self.session.host;
         let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
         let approver = request.approver.take().or_else(|| host.approver.clone());
@@ -368,9 +366,10 @@ impl Client {
                 conversation: Arc::clone(&self.conversation),
                 approver,
                 approval_timeout: Duration::from_millis(approval_ms),
+                ended_calls: Mutex::default(),
             }
         };
-        self.session.ledger.open(budget, context).map_err(lost)
+        self.session.ledger.open(budget, context)
     }
 
     /// Returns the budget of an execution, and the time after which it is given up. The host counts calls itself, and

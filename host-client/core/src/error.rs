@@ -1,5 +1,6 @@
 //! The errors of this crate, as one public type.
 
+mod calls;
 mod connect;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::outcome::{OutputItem, Usage, Warning};
 use crate::rules::policy::PolicyError;
 use crate::tool::InvalidTool;
 
+pub use calls::{CallEnd, CallGroup, Calls};
 pub use connect::{CertificateFault, ConnectStep};
 
 /// An error of this crate: of a connection, a tool, the policy, the audit or an execution.
@@ -232,6 +234,8 @@ pub struct ExecutionError {
     pub warnings: Vec<Warning>,
     /// The output that the code printed before it failed.
     pub output: Vec<OutputItem>,
+    /// The tool calls of the execution that came to this host, and how they ended.
+    pub calls: Calls,
 }
 
 impl ExecutionError {
@@ -248,7 +252,24 @@ impl ExecutionError {
             usage: Usage::default(),
             warnings: Vec::new(),
             output: Vec::new(),
+            calls: Calls::default(),
         }
+    }
+
+    /// Tells whether the text of the error has to say what was called: the code was stopped from outside, in the middle
+    /// of its calls, or a call may have changed something that nobody knows of.
+    fn tells_calls(&self) -> bool {
+        let is_stopped = matches!(
+            self.code,
+            Code::Known(
+                ErrorCode::SessionLost
+                    | ErrorCode::WorkerLost
+                    | ErrorCode::Timeout
+                    | ErrorCode::CpuLimit
+                    | ErrorCode::MemoryLimit
+            )
+        );
+        (is_stopped && !self.calls.is_empty()) || self.calls.unknown().next().is_some()
     }
 
     /// Returns the limit that was hit; `None`: no limit was, or this version does not know it.
@@ -273,6 +294,7 @@ impl From<relay_proto::wire::Error> for ExecutionError {
             usage: error.usage.unwrap_or_default().into(),
             warnings: error.warnings.into_iter().map(Into::into).collect(),
             output: Vec::new(),
+            calls: Calls::default(),
         }
     }
 }
@@ -282,6 +304,12 @@ impl fmt::Display for ExecutionError {
         write!(f, "{}: {}", self.code, self.message)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(f, " (line {line}, column {column})")?;
+        }
+        if self.tells_calls() {
+            write!(f, "\nbefore that: {}", self.calls)?;
+        }
+        if self.calls.unknown().next().is_some() {
+            write!(f, "; find out what was done before you do it again")?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {hint}")?;

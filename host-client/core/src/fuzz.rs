@@ -48,8 +48,8 @@ pub fn session(mut data: &[u8]) {
             in_flight: 2,
             result_bytes: 1 << 20,
         };
-        let Ok(mut opened) = session.ledger.open(budget, ExecutionContext::for_tests) else { return };
-        session.ledger.start(&opened.context.id);
+        let mut opened = session.ledger.open(budget, ExecutionContext::for_tests);
+        assert!(session.ledger.start(&opened.context.id).is_ok());
         let mut ended = false;
         while let Some((length, rest)) = data.split_first_chunk::<2>() {
             let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());

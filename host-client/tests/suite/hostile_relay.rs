@@ -1,6 +1,8 @@
 //! A relay that lies in every way it can. The host's tools run only for what the host asked, within what it granted, and an
 //! application always learns how its execution ended.
 
+mod lost;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -724,12 +726,14 @@ async fn a_relay_has_no_say_in_what_is_made_on_the_host() {
     let Error::Execution(error) = error else { panic!("{error}") };
     assert_eq!(error.output, []);
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    // A call for it, which the relay was never told of, ends the session.
+    // A call for it, which the relay was never told of, ends the session, and not what the host does by itself.
     let (client, mut liar, _) = usual().await;
-    let ended = outcome(client, ExecuteRequest::new(r#"{"tool": "bank.wait"}"#)).await;
+    let execution = client.execute(ExecuteRequest::new(r#"{"tool": "bank.wait"}"#)).await.unwrap();
     liar.call("1", "1", "bank.pay", "{\"amount\":1}").await;
     liar.closed().await;
-    assert_code(&within(ended).await.unwrap().unwrap_err(), ErrorCode::SessionLost);
+    assert_code(&within(client.run(ExecuteRequest::new("code"))).await.unwrap_err(), ErrorCode::SessionLost);
+    execution.cancel();
+    assert_code(&within(execution).await.unwrap_err(), ErrorCode::Cancelled);
 }
 
 #[tokio::test]

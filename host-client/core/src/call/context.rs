@@ -1,7 +1,7 @@
 //! The state that all calls of one execution share.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,9 +10,11 @@ use tokio::sync::{Mutex, broadcast};
 
 use crate::audit::{Audit, AuditError, Trail};
 use crate::conversation::Conversation;
+use crate::error::{CallEnd, Calls};
 use crate::event::Event;
 use crate::rules::approval::{ApprovalState, Approver};
 use crate::rules::policy::{Phase, Spending};
+use crate::tool::Effect;
 
 /// The state that all calls of one execution share, for as long as any of them runs.
 pub(crate) struct ExecutionContext {
@@ -38,6 +40,8 @@ pub(crate) struct ExecutionContext {
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// The time limit of one approval.
     pub(crate) approval_timeout: Duration,
+    /// The calls that have ended.
+    pub(crate) ended_calls: StdMutex<Calls>,
 }
 
 impl fmt::Debug for ExecutionContext {
@@ -66,6 +70,7 @@ impl ExecutionContext {
             conversation: Arc::default(),
             approver: None,
             approval_timeout: Duration::ZERO,
+            ended_calls: StdMutex::default(),
         }
     }
 
@@ -73,6 +78,16 @@ impl ExecutionContext {
     /// up.
     pub(crate) fn tell(&self, event: Event) {
         let _ = self.events.send(event);
+    }
+
+    /// Notes how a call ended.
+    pub(super) fn note_end(&self, tool: &str, effect: Option<Effect>, end: CallEnd) {
+        self.ended_calls.lock().unwrap_or_else(PoisonError::into_inner).add(tool, effect, end);
+    }
+
+    /// Returns the calls that have ended.
+    pub(super) fn calls(&self) -> Calls {
+        self.ended_calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records in the audit that the code is about to run; does nothing if there is no audit.

@@ -1,7 +1,7 @@
 //! Calls that the application makes itself: no code, no relay, the same pipeline.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,6 +75,7 @@ impl Host {
             conversation: Arc::clone(&self.conversation),
             approver: self.approver.clone(),
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
+            ended_calls: Mutex::default(),
         }
     }
 }

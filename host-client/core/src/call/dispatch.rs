@@ -302,6 +302,7 @@ impl Dispatch<'_> {
             Ok(Ok(Err((code, message)))) => Err(Failure(code, message)),
             Ok(Err(_panic)) => Err(Failure(ErrorCode::ToolFailed, format!("{name} failed inside (it panicked)"))),
             Err(_elapsed) if waiting.waits_turn() => {
+                self.call.did_not_run();
                 let text = format!(
                     "{name} was not run: it waited its turn for {} ms, because only {} of its calls run at once; make fewer \
                      calls at a time",

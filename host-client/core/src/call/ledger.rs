@@ -84,48 +84,50 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens an execution; `context` makes its context from its id.
-    ///
-    /// # Errors
-    /// A text that says why the session is over.
+    /// Opens an execution; `context` makes its context from its id. It can make calls of its own after the session is
+    /// over, too.
     pub(crate) fn open(
         &self,
         budget: Budget,
         context: impl FnOnce(ExecutionId, broadcast::Sender<Event>) -> ExecutionContext,
-    ) -> Result<Opened, String> {
-        let id = self.next_id()?;
+    ) -> Opened {
+        let id = self.next_id();
         let (events, receiver) = broadcast::channel(event::EVENTS_KEPT);
         // Not under the lock: the context begins a span, which runs the code of every subscriber to spans.
         let context = Arc::new(context(id.clone(), events));
         let (sender, outcome) = oneshot::channel();
         let entry = Entry::new(budget, Arc::clone(&context), sender);
-        let mut state = self.lock();
-        if let Some(reason) = &state.lost {
-            return Err(reason.clone());
-        }
-        state.executions.insert(id, entry);
-        Ok(Opened { context, events: receiver, outcome })
+        self.lock().executions.insert(id, entry);
+        Opened { context, events: receiver, outcome }
     }
 
     /// Returns the id of the next execution.
-    ///
-    /// # Errors
-    /// A text that says why the session is over.
-    fn next_id(&self) -> Result<ExecutionId, String> {
+    fn next_id(&self) -> ExecutionId {
         let mut state = self.lock();
-        if let Some(reason) = &state.lost {
-            return Err(reason.clone());
-        }
         state.next += 1;
-        Ok(ExecutionId::from(state.next))
+        ExecutionId::from(state.next)
     }
 
     /// Admits calls of an execution from now on. This is called when everything is done that comes before sending its
     /// code.
-    pub(crate) fn start(&self, execution: &ExecutionId) {
-        if let Some(entry) = self.lock().executions.get_mut(execution) {
-            entry.is_started = true;
+    ///
+    /// # Errors
+    /// A text that says why the session is over; the execution has ended with `SESSION_LOST`.
+    pub(crate) fn start(&self, execution: &ExecutionId) -> Result<(), String> {
+        let (lost, entry) = {
+            let mut state = self.lock();
+            let Some(reason) = state.lost.clone() else {
+                if let Some(entry) = state.executions.get_mut(execution) {
+                    entry.is_started = true;
+                }
+                return Ok(());
+            };
+            (reason, state.executions.remove(execution))
+        };
+        if let Some(entry) = entry {
+            entry.end(Err(ExecutionError::new(ErrorCode::SessionLost, lost.as_str())));
         }
+        Err(lost)
     }
 
     /// Admits a call of the relay.
@@ -286,12 +288,13 @@ impl Ledger {
         }
     }
 
-    /// Ends all executions with `SESSION_LOST`: the session is over.
+    /// Ends the executions that were sent to the relay with `SESSION_LOST`: the session is over. Those that make a call of
+    /// their own go on.
     pub(crate) fn lose(&self, reason: &str) {
         let entries: Vec<_> = {
             let mut state = self.lock();
             state.lost.get_or_insert_with(|| reason.to_owned());
-            state.executions.drain().map(|(_, entry)| entry).collect()
+            state.executions.extract_if(|_, entry| entry.is_started).map(|(_, entry)| entry).collect()
         };
         for entry in entries {
             entry.end(Err(ExecutionError::new(ErrorCode::SessionLost, reason)));

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::ExecutionContext;
 use crate::audit::{Arguments, AuditError, CallTrail, Decision, Verdict};
+use crate::error::CallEnd;
 use crate::event::Event;
 use crate::tool::Effect;
 
@@ -26,6 +27,8 @@ pub(crate) struct CallRecord {
 struct State {
     /// The audit record of the decision; `None`: it is not recorded yet, or there is no audit.
     trail: Option<CallTrail>,
+    /// The effect of the tool; `None`: there is no decision yet, no such tool, or none is declared.
+    effect: Option<Effect>,
     is_recorded: bool,
     is_running: bool,
     is_closed: bool,
@@ -36,6 +39,20 @@ pub(crate) enum End<'a> {
     Finished { tool: &'a ToolName, result_bytes: usize },
     Failed { code: Code, message: &'a str },
     Denied { tool: &'a ToolName, code: Code, reason: &'a str, rule: &'a Arc<str> },
+}
+
+impl End<'_> {
+    /// Tells how the call ended for its tool. `was_running`: the tool began to run.
+    fn of_tool(&self, was_running: bool) -> CallEnd {
+        match self {
+            End::Finished { .. } => CallEnd::Finished,
+            _ if !was_running => CallEnd::NotRun,
+            End::Failed { code: Code::Known(ErrorCode::OutcomeUnknown | ErrorCode::ToolTimeout), .. } => {
+                CallEnd::Unknown
+            }
+            End::Failed { .. } | End::Denied { .. } => CallEnd::Failed,
+        }
+    }
 }
 
 impl CallRecord {
@@ -93,7 +110,7 @@ impl CallRecord {
             None if self.context.audit.is_some() => return Err(Unrecorded::NoTrail),
             None => None,
         };
-        state.is_recorded = true;
+        (state.is_recorded, state.effect) = (true, effect);
         Ok(())
     }
 
@@ -130,12 +147,18 @@ impl CallRecord {
         true
     }
 
+    /// Notes that the tool did not run after all: the call waited its turn in vain.
+    pub(crate) fn did_not_run(&self) {
+        self.state().is_running = false;
+    }
+
     /// Ends the call for the audit, the events and the span; only the first end counts.
     pub(crate) fn close(&self, end: &End<'_>) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_closed, true) {
             return;
         }
+        self.context.note_end(&self.tool, state.effect, end.of_tool(state.is_running));
         let id = self.id.0;
         let (error, result_bytes, event) = match end {
             End::Finished { tool, result_bytes } => {

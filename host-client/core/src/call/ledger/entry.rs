@@ -100,7 +100,10 @@ impl Entry {
 
     /// Stops the calls that run, records the end, and sends the outcome to whoever waits for it. A result over the
     /// budget becomes `RESULT_LIMIT`.
+    ///
+    /// The error of an execution that failed gets what it had called, since a relay that is gone does not tell.
     pub(super) fn end(self, result: Result<wire::Result, ExecutionError>) {
+        let admitted = self.calls.len() as u64;
         // First the records, then the tasks. A call that ends its own execution is one of these tasks: it goes on to
         // its next await, and there is none below.
         for (_, call) in self.calls.into_values() {
@@ -116,8 +119,14 @@ impl Entry {
             false => Ok(result),
             true => {
                 let text = format!("the result has {} bytes; this execution was given {most}", result.data.len());
-                Err(ExecutionError::new(ErrorCode::ResultLimit, text))
+                let usage = result.usage.map(Usage::from).unwrap_or_default();
+                Err(ExecutionError { usage, ..ExecutionError::new(ErrorCode::ResultLimit, text) })
             }
+        });
+        let result = result.map_err(|error| ExecutionError {
+            usage: Usage { tool_calls: error.usage.tool_calls.max(admitted), ..error.usage },
+            calls: self.context.calls(),
+            ..error
         });
         let (code, bytes, usage) = match &result {
             Ok(result) => {

@@ -106,8 +106,8 @@ fn budget(tool_calls: u64, in_flight: usize) -> Budget {
 }
 
 fn open(ledger: &Ledger) -> Opened {
-    let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap();
-    ledger.start(&opened.context.id);
+    let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests);
+    ledger.start(&opened.context.id).unwrap();
     opened
 }
 
@@ -143,7 +143,7 @@ fn a_relay_that_breaks_its_word_ends_the_session() {
 #[test]
 fn nothing_is_called_for_code_that_was_not_sent() {
     let ledger = Ledger::default();
-    let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests).unwrap();
+    let opened = ledger.open(budget(3, 2), ExecutionContext::for_tests);
     assert!(matches!(refused(&ledger, 1, &opened.context.id), Refused::Violation(_)));
 }
 
@@ -206,11 +206,18 @@ fn calls_belong_to_a_running_execution_and_its_budget() {
 }
 
 #[test]
-fn the_end_of_the_session_ends_every_execution() {
+fn the_end_of_the_session_ends_what_was_sent_and_nothing_else() {
     let ledger = Ledger::default();
-    let mut opened = open(&ledger);
+    let mut sent = open(&ledger);
+    let mut before = ledger.open(budget(1, 1), ExecutionContext::for_tests);
     ledger.lose("gone");
-    let ended = opened.outcome.try_recv().unwrap();
-    assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
-    assert_eq!(ledger.open(budget(1, 1), ExecutionContext::for_tests).err(), Some("gone".to_owned()));
+    let mut after = ledger.open(budget(1, 1), ExecutionContext::for_tests);
+    assert!(before.outcome.try_recv().is_err() && after.outcome.try_recv().is_err(), "they were not sent");
+    for opened in [&before, &after] {
+        assert_eq!(ledger.start(&opened.context.id), Err("gone".to_owned()));
+    }
+    for opened in [&mut sent, &mut before, &mut after] {
+        let ended = opened.outcome.try_recv().unwrap();
+        assert!(ended.result.is_err_and(|error| error.code == ErrorCode::SessionLost && error.message == "gone"));
+    }
 }

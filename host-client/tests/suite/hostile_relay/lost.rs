@@ -1,0 +1,122 @@
+//! What becomes of executions and calls whose relay is lost.
+
+use host_client::error::{CallEnd, CallGroup};
+use host_client::{ExecutionError, Usage};
+use tokio::sync::Notify;
+
+use super::*;
+
+/// Tools of which one, `bank.transfer`, changes something and runs until it is told to end.
+struct Bank {
+    tools: Tools,
+    begun: Arc<Notify>,
+    may_end: Arc<Notify>,
+}
+
+impl Bank {
+    fn new() -> Self {
+        let (tools, begun, may_end) = (Tools::new(), Arc::new(Notify::new()), Arc::new(Notify::new()));
+        for name in ["files.read", "secrets.read"] {
+            let spec = ToolSpec::new(name, "Reads", json!({"type": "object"})).effect(Effect::ReadOnly);
+            tools.add_with(spec, |_, _| async { Ok("\"read\"".into()) }).unwrap();
+        }
+        let (tell, wait) = (Arc::clone(&begun), Arc::clone(&may_end));
+        let spec = ToolSpec::new("bank.transfer", "Pays", json!({"type": "object"})).effect(Effect::Mutating);
+        let transfer = move |_, _| {
+            let (tell, wait) = (Arc::clone(&tell), Arc::clone(&wait));
+            async move {
+                tell.notify_one();
+                wait.notified().await;
+                Ok("\"paid\"".into())
+            }
+        };
+        tools.add_with(spec, transfer).unwrap();
+        Self { tools, begun, may_end }
+    }
+
+    fn host(&self) -> Host {
+        Host::new(self.tools.clone()).policy(Policy::new().allow(["*"]))
+    }
+}
+
+fn one_call(tool: &str) -> ExecuteRequest {
+    ExecuteRequest::new(format!("return await mcp.call({tool:?}, {{}})"))
+}
+
+fn code() -> ExecuteRequest {
+    ExecuteRequest::new("return 1 + 1")
+}
+
+#[tokio::test]
+async fn a_call_that_needs_no_relay_outlives_it() {
+    let bank = Bank::new();
+    let granted = wire::Welcome { tools: vec!["bank.*".into(), "files.*".into()], ..welcome() };
+    let (client, mut relay) = session_of(bank.host(), granted, |_| {}).await;
+    let own = client.execute(one_call("bank.transfer")).await.unwrap();
+    within(bank.begun.notified()).await;
+    let sent = client.execute(code()).await.unwrap();
+    relay.execution().await;
+    drop(relay);
+    assert_code(&within(sent).await.unwrap_err(), ErrorCode::SessionLost);
+    assert!(client.is_over());
+    bank.may_end.notify_one();
+    let outcome = within(own).await.unwrap();
+    assert_eq!((outcome.value().unwrap(), outcome.usage.tool_calls), (json!("paid"), 1));
+
+    // It works without a relay, too, with what the token allowed.
+    assert_eq!(within(client.run(one_call("files.read"))).await.unwrap().value().unwrap(), json!("read"));
+    let error = within(client.run(code())).await.unwrap_err();
+    assert_code(&error, ErrorCode::SessionLost);
+    assert!(!error.to_string().contains("before that"), "{error}");
+    assert_code(&within(client.run(one_call("secrets.read"))).await.unwrap_err(), ErrorCode::CheckFailed);
+}
+
+#[tokio::test]
+async fn what_was_called_stands_in_the_error_of_a_lost_execution() {
+    let (bank, folder) = (Bank::new(), tempfile::tempdir().unwrap());
+    let log = folder.path().join("audit.jsonl");
+    let audit = Audit::open(AuditConfig::new(&log)).unwrap();
+    let (client, mut relay) = session_of(bank.host().audit(audit.clone()), welcome(), |_| {}).await;
+    let mut running = client.execute(code()).await.unwrap();
+    let mut events = running.events().unwrap();
+    let execution = relay.execution().await;
+    for id in ["1", "2"] {
+        relay.call(id, &execution, "files.read", "{}").await;
+        assert!(relay.result().await.success);
+    }
+    relay.call("3", &execution, "no.tool", "{}").await;
+    assert!(!relay.result().await.success);
+    relay.call("4", &execution, "bank.transfer", "{}").await;
+    within(bank.begun.notified()).await;
+    drop(relay);
+
+    let Err(Error::Execution(error)) = within(running).await else { panic!("it ended well") };
+    let ExecutionError { calls, usage, .. } = &*error;
+    assert_eq!((&error.code, usage.tool_calls, calls.count()), (&ErrorCode::SessionLost.into(), 4, 4));
+    let groups: Vec<_> = calls.groups().iter().map(|it| (it.tool.as_str(), it.effect, it.end, it.count)).collect();
+    let expected = [
+        ("files.read", Some(Effect::ReadOnly), CallEnd::Finished, 2),
+        ("no.tool", None, CallEnd::NotRun, 1),
+        ("bank.transfer", Some(Effect::Mutating), CallEnd::Unknown, 1),
+    ];
+    assert_eq!(groups, expected);
+    assert_eq!(calls.groups().iter().filter(|group| group.may_have_changed()).collect::<Vec<&CallGroup>>().len(), 1);
+    let text = "\nbefore that: 2 calls finished (files.read ×2), 1 did not run (no.tool), 1 has an unknown outcome \
+                (bank.transfer); find out what was done before you do it again";
+    assert!(error.to_string().ends_with(text), "{error}");
+
+    // The events and the audit say the same.
+    let mut unknown = Vec::new();
+    let last = loop {
+        match within(events.next()).await.unwrap() {
+            Event::ToolCallFailed { tool, code, .. } if code == ErrorCode::OutcomeUnknown => unknown.push(tool),
+            Event::Ended { code, usage: Usage { tool_calls, .. } } => break (code, tool_calls),
+            _ => {}
+        }
+    };
+    assert_eq!((unknown, last), (vec!["bank.transfer".to_owned()], (Some(ErrorCode::SessionLost.into()), 4)));
+    let recorded = std::fs::read_to_string(&log).unwrap();
+    for code in ["OUTCOME_UNKNOWN", "SESSION_LOST"] {
+        assert_eq!(recorded.matches(code).count(), 1, "{code}: {recorded}");
+    }
+}
