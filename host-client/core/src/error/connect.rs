@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CertificateFault {
-    /// None of the trusted authorities issued it.
+    /// None of the trusted authorities issued it, or one of the same name with another key.
     UntrustedIssuer,
     /// It is for other names than the one in the address.
     WrongName,
@@ -14,7 +14,7 @@ pub enum CertificateFault {
     Expired,
     /// It is not valid yet.
     NotYetValid,
-    /// It has another fault, such as a wrong signature.
+    /// It has another fault, such as a purpose for which relays have no use.
     Invalid,
 }
 

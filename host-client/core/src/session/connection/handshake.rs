@@ -35,7 +35,8 @@ pub(super) fn tls_failure(url: &str, error: io::Error) -> Error {
 
 fn certificate_fault(error: &CertificateError) -> CertificateFault {
     match error {
-        CertificateError::UnknownIssuer => CertificateFault::UntrustedIssuer,
+        // A wrong signature is what an authority of the same name with another key looks like.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => CertificateFault::UntrustedIssuer,
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             CertificateFault::WrongName
         }
