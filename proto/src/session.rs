@@ -49,6 +49,16 @@ pub mod feature {
     pub const TRACEPARENT: &str = "traceparent";
 
     /// Lists every feature of this version.
-    pub const ALL: [&str; 8] =
-        [CALL_STATE, GRANTED_TOOLS, LARGE_INTEGERS, LOCAL_TOOLS, RENEW, REPEATABLE, TOOLS_CHANGED, TRACEPARENT];
+    pub const ALL: [&str; 10] = [
+        CALL_STATE,
+        GO_AWAY,
+        GRANTED_TOOLS,
+        LARGE_INTEGERS,
+        LOCAL_TOOLS,
+        RENEW,
+        REPEATABLE,
+        RESUME,
+        TOOLS_CHANGED,
+        TRACEPARENT,
+    ];
 }

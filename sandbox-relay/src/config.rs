@@ -28,6 +28,9 @@ use layers::SettingsFile;
 /// Default of the setting `listen`.
 pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
+/// Maximum of the setting `resume_window_ms`.
+const MAX_RESUME_WINDOW: Duration = Duration::from_secs(3_600);
+
 /// Flag that names the file with settings.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConfigArgs {
@@ -152,6 +155,9 @@ pub struct ServerSettings {
     /// Time without a message and without an execution after which a connection is closed, in ms; 0 is never
     #[arg(long, env = "RELAY_IDLE_MS", default_value_t = 3_600_000)]
     idle_ms: u64,
+    /// Time for which a session is kept whose connection was lost, in ms; 0 ends it with its connection
+    #[arg(long, env = "RELAY_RESUME_WINDOW_MS", default_value_t = 60_000)]
+    resume_window_ms: u64,
     /// Maximum time for running executions after SIGTERM, in ms
     #[arg(long, env = "RELAY_DRAIN_MS", default_value_t = 8_000)]
     drain_ms: u64,
@@ -291,6 +297,11 @@ impl ServerSettings {
     /// Returns the interval between two pings, at least 1 ms.
     pub(crate) fn heartbeat(&self) -> Duration {
         Duration::from_millis(self.heartbeat_ms.max(1))
+    }
+
+    /// Returns the time for which a session is kept whose connection was lost; zero: not at all. At most an hour.
+    pub(crate) fn resume_window(&self) -> Duration {
+        Duration::from_millis(self.resume_window_ms).min(MAX_RESUME_WINDOW)
     }
 
     /// Returns the maximum time for running executions after SIGTERM.

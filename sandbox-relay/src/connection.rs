@@ -1,37 +1,37 @@
-//! One WebSocket: reads and writes messages, sends heartbeats, and closes so that the peer can read why. The session
-//! gives the messages their meaning.
+//! The connections of one session, one after another: each is served until it ends; where the session can be resumed, the
+//! next one is awaited. The session gives the messages their meaning.
+//!
+//! - `read`: takes messages; `write`: sends messages, acknowledgements and pings
+//! - `close`: ends a connection so that the peer can read why
+
+mod close;
+mod read;
+mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
-use relay_proto::frame::{self, FrameError};
-use relay_proto::session::SILENT_HEARTBEATS;
+use futures_util::StreamExt;
+use relay_proto::frame;
 use relay_proto::wire::message::Payload;
-use relay_proto::{ErrorCode, wire};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use relay_proto::wire::{self, SessionLoss};
 use tokio::sync::watch;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
 use crate::auth::Verifier;
 use crate::heard::LastHeard;
-use crate::lifecycle::Phase;
-use crate::meter::{Abuse, Metered};
+use crate::lifecycle::{Lifecycle, Phase};
+use crate::meter::Metered;
 use crate::outbound::{Outbound, OutboundQueue};
-use crate::session::{Reply, Session};
+use crate::resume::{Resumable, Resumables};
+use crate::server::Counted;
+use crate::session::{Epoch, Session, TokenRights};
+use close::{Close, End};
 
-/// Maximum time for a peer to read and answer our close.
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// Number of messages of one peer after which the others on its thread have their turn.
-const MESSAGES_IN_A_ROW: u32 = 32;
-/// Number of bytes after which a round of writing ends.
-const BATCH_BYTES: usize = 1 << 20;
-/// Maximum number of bytes that are discarded of a peer that has not read our close.
-const MAX_DISCARDED_BYTES: u64 = 64 << 20;
+/// A WebSocket to one host.
+pub(crate) type Socket = WebSocketStream<Metered<Counted>>;
 
 /// Returns the caps of the transport. The cap of each kind of message is checked when it is decoded.
 pub(crate) fn websocket_config() -> WebSocketConfig {
@@ -43,181 +43,209 @@ pub(crate) fn websocket_config() -> WebSocketConfig {
         .max_frame_size(Some(frame::MAX_FRAME_BYTES))
 }
 
-/// Reason why a connection ends.
-enum End {
-    /// We close it. `last` is sent before the close.
-    Close { code: CloseCode, reason: String, last: Option<Box<Payload>> },
-    /// We close it in the middle of a message, whose rest is discarded.
-    CloseUnread { code: CloseCode, reason: String },
-    /// The peer closes it.
-    ClosedByPeer,
-    /// The peer is gone, or silent.
-    Gone,
-}
-
-/// Makes the end of a connection that we close.
-fn close(code: CloseCode, reason: impl Into<String>) -> End {
-    End::Close { code, reason: reason.into(), last: None }
-}
-
 /// Configuration of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionConfig {
-    /// Interval between two pings; a peer that is silent for [`SILENT_HEARTBEATS`] of them is closed.
+    /// Interval between two pings; a peer that is silent for [`relay_proto::session::SILENT_HEARTBEATS`] of them is closed.
     pub(crate) heartbeat: Duration,
     /// Time without a message and without an execution after which a connection is closed; `None`: never.
     pub(crate) idle: Option<Duration>,
+    /// Time for which a session without a connection is kept.
+    pub(crate) resume_window: Duration,
+    /// Time that running executions have when the relay shuts down.
+    pub(crate) drain_timeout: Duration,
 }
 
-/// Parts of a connection beside its socket.
+/// Connection of a host, before anything of its session is known.
 pub(crate) struct Connection {
-    pub(crate) config: ConnectionConfig,
-    pub(crate) verifier: Arc<Verifier>,
-    pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) session: Session,
-    pub(crate) outbound: Outbound,
-    pub(crate) queue: OutboundQueue,
+    pub(crate) socket: Socket,
     pub(crate) heard: Arc<LastHeard>,
 }
 
-/// Serves a connection until it ends. The session and its executions end with it.
-pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
-    socket: WebSocketStream<Metered<S>>,
+/// Connection that a host has resumed its session on.
+pub(crate) struct Resumption {
     connection: Connection,
-) {
-    let Connection { config, verifier, phase, mut session, outbound, mut queue, heard } = connection;
-    let (idle, expired) = (session.idle(), session.expired());
-    let unused = unused(&session, &heard, config.idle);
-    let (mut sink, mut stream) = socket.split();
-    let end = tokio::select! {
-        end = read(&mut stream, &mut session, &verifier, &outbound, &heard) => end,
-        end = write(&mut sink, &mut queue, &heard, config.heartbeat) => end,
-        () = expired => close(CloseCode::Policy, "the token has expired"),
-        () = unused => close(CloseCode::Normal, "nothing has happened for long"),
-        end = drained(phase, idle) => end,
-    };
-    drop(session);
-    let Ok(mut socket) = stream.reunite(sink) else { return };
-    let (frame, last) = match end {
-        End::Gone => return,
-        End::ClosedByPeer => {
-            // The library has an answer ready, which reading on sends.
-            let answered = async { while socket.next().await.is_some_and(|message| message.is_ok()) {} };
-            let _ = tokio::time::timeout(CLOSE_WITHIN, answered).await;
-            return;
-        }
-        End::Close { code, reason, last } => (CloseFrame { code, reason: reason.into() }, last),
-        End::CloseUnread { code, reason } => {
-            let frame = CloseFrame { code, reason: reason.into() };
-            let discarded = async {
-                socket.get_mut().stop();
-                // Sending works although reading has failed.
-                if socket.close(Some(frame)).await.is_ok() {
-                    discard(socket.get_mut()).await;
-                }
-            };
-            let _ = tokio::time::timeout(CLOSE_WITHIN, discarded).await;
-            return;
-        }
-    };
-    tracing::debug!(code = %frame.code, reason = %frame.reason, "closing");
-    let closed = async {
-        while let Some(message) = queue.try_next() {
-            socket.feed(Message::Binary(frame::encode(&message))).await?;
-        }
-        if let Some(last) = last {
-            socket.feed(Message::Binary(frame::encode(&queue.number(*last)))).await?;
-        }
-        socket.close(Some(frame)).await?;
-        // The peer's answer to the close, and whatever it sent before it.
-        while socket.next().await.is_some_and(|message| message.is_ok()) {}
-        Ok::<_, WebSocketError>(())
-    };
-    // A peer that does not answer has been told; there is nothing more to do for it.
-    let _ = tokio::time::timeout(CLOSE_WITHIN, closed).await;
+    /// Sequence of the last message that the host has received.
+    received: u64,
+    epoch: Epoch,
+    /// Rights of the token that has opened the connection.
+    rights: TokenRights,
 }
 
-/// Discards what a peer still sends, so that it can read our close before the connection is reset under it.
-async fn discard(socket: &mut (impl AsyncRead + Unpin)) {
-    let mut scratch = vec![0; 64 << 10];
-    let mut discarded = 0;
-    while discarded < MAX_DISCARDED_BYTES {
-        match socket.read(&mut scratch).await {
-            Ok(length) if length > 0 => discarded += length as u64,
-            _ => return,
-        }
+impl std::fmt::Debug for Resumption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The epoch holds a secret.
+        f.debug_struct("Resumption").field("received", &self.received).finish_non_exhaustive()
     }
 }
 
-/// Reads messages until the connection ends.
-async fn read<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut SplitStream<WebSocketStream<S>>,
-    session: &mut Session,
-    verifier: &Verifier,
-    outbound: &Outbound,
-    heard: &LastHeard,
-) -> End {
-    let mut taken = 0_u32;
-    while let Some(message) = stream.next().await {
-        taken += 1;
-        // However fast a peer sends, the others on this thread have their turn.
-        if taken.is_multiple_of(MESSAGES_IN_A_ROW) {
-            tokio::task::yield_now().await;
+/// Session, its queue, and what it uses of the server.
+pub(crate) struct Served {
+    pub(crate) config: ConnectionConfig,
+    pub(crate) verifier: Arc<Verifier>,
+    pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) resumables: Arc<Resumables<Resumption>>,
+    pub(crate) session: Session,
+    pub(crate) outbound: Outbound,
+    pub(crate) queue: OutboundQueue,
+    /// Place of the session among those that can be resumed; `None`: it cannot be.
+    pub(crate) resumable: Option<Arc<Resumable<Resumption>>>,
+}
+
+/// Session that goes on with a connection, and the message that is written to it first.
+type Next = (Served, Connection, wire::Resumed);
+
+/// Serves a session until it is over: on its connection, and on those on which it is resumed. Its executions end with it.
+pub(crate) async fn serve(connection: Connection, served: Served) {
+    let mut next = Some((served, connection, None));
+    while let Some((mut served, Connection { socket, heard }, first)) = next.take() {
+        let (mut sink, mut stream) = socket.split();
+        let end = served.serve_one(&mut stream, &mut sink, &heard, first).await;
+        let Ok(socket) = stream.reunite(sink) else { return };
+        let after = served.after(Connection { socket, heard }, end).await;
+        next = after.map(|(served, connection, resumed)| (served, connection, Some(resumed)));
+    }
+}
+
+impl Served {
+    /// Serves one connection until it ends. `first` is written before everything else.
+    async fn serve_one(
+        &mut self,
+        stream: &mut read::Stream,
+        sink: &mut write::Sink,
+        heard: &LastHeard,
+        first: Option<wire::Resumed>,
+    ) -> End {
+        let expired = self.session.expired();
+        let finished = self.session.finished(self.config.drain_timeout);
+        let unused = unused(&self.session, heard, self.config.idle);
+        let phase = self.lifecycle.phase();
+        let mut reader = read::Reader {
+            session: &mut self.session,
+            verifier: &self.verifier,
+            outbound: &self.outbound,
+            resumables: &self.resumables,
+            resumable: &mut self.resumable,
+            heard,
+        };
+        let first = first.map(|resumed| frame::encode(&Payload::Resumed(resumed).into()));
+        tokio::select! {
+            end = reader.read(stream) => end,
+            end = write::write(sink, &mut self.queue, heard, self.config.heartbeat, first) => end,
+            () = expired => Close::new(CloseCode::Policy, "the token has expired").losing(SessionLoss::Expired).into(),
+            () = unused => Close::new(CloseCode::Normal, "nothing has happened for long").losing(SessionLoss::Expired).into(),
+            end = drained(phase, finished) => end,
         }
-        let frame = match message {
-            Ok(Message::Binary(frame)) => frame,
-            Ok(Message::Text(_)) => return close(CloseCode::Unsupported, "messages are binary protobuf"),
-            Ok(Message::Close(_)) => return End::ClosedByPeer,
-            // The library answers pings by itself.
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
-            Err(error) => return failed(&error),
-        };
-        let message = match frame::decode(frame) {
-            Ok(message) => message,
-            Err(error @ FrameError::OverCap { .. }) => return close(CloseCode::Size, error.to_string()),
-            Err(error) => return close(CloseCode::Invalid, close_reason(&error.to_string())),
-        };
-        heard.message();
-        let answer = match session.handle(message) {
-            Ok(Some(Reply::Renewal(token))) => Ok(Some(session.renew(verifier.verify_token(&token).await))),
-            Ok(Some(Reply::Now(answer))) => Ok(Some(*answer)),
-            Ok(None) => Ok(None),
-            Err(violation) => Err(violation),
-        };
-        match answer {
-            Ok(None) => {}
-            Ok(Some(answer)) => match outbound.reserve(0).await {
-                Some(room) => room.send(answer),
-                None => return End::Gone,
-            },
-            Err(violation) => {
-                let reason = close_reason(&violation.to_string());
-                tracing::info!(reason, "the peer broke the protocol");
-                let code = ErrorCode::ProtocolError.as_str().into();
-                let last = Payload::Error(wire::Error { error: reason.clone(), code, ..wire::Error::default() });
-                return End::Close { code: CloseCode::Protocol, reason, last: Some(Box::new(last)) };
+    }
+
+    /// Ends a connection, and finds out how the session goes on; `None`: it is over.
+    async fn after(self, connection: Connection, end: End) -> Option<Next> {
+        match end {
+            End::Resume(resume) => self.give_away(connection, &resume).await,
+            End::Replaced(resumption) => {
+                // Nothing is read from the connection before any more.
+                tokio::spawn(close::replaced(connection.socket));
+                return self.go_on(*resumption).await;
+            }
+            End::Lost if self.resumable.is_some() => {
+                drop(connection);
+                return self.wait().await;
+            }
+            End::Lost => {}
+            End::Close(close) => {
+                let knows_loss = self.resumable.is_some();
+                let queue = self.over(close.loss);
+                close::close(connection.socket, queue, close, knows_loss).await;
+            }
+            End::CloseUnread { code, reason } => {
+                self.over(None);
+                close::unread(connection.socket, code, reason).await;
+            }
+            End::ClosedByPeer { is_over: false } if self.resumable.is_some() => {
+                tokio::spawn(close::answered(connection.socket));
+                return self.wait().await;
+            }
+            End::ClosedByPeer { .. } => {
+                self.over(None);
+                close::answered(connection.socket).await;
+            }
+        }
+        None
+    }
+
+    /// Ends the session and its executions. Its host is told the reason when it asks. Returns the queue with what is still
+    /// to be sent.
+    fn over(self, loss: Option<SessionLoss>) -> OutboundQueue {
+        if let Some(resumable) = &self.resumable {
+            self.resumables.forget(resumable, loss);
+        }
+        self.queue
+    }
+
+    /// Hands a connection to the session that its host has named, or tells the host why it cannot be resumed.
+    async fn give_away(self, connection: Connection, resume: &wire::Resume) {
+        let subject = self.session.subject();
+        match self.resumables.resume(&subject, resume) {
+            Ok((session, epoch)) => {
+                let (received, rights) = (resume.received, self.session.rights());
+                session.hand_over(Resumption { connection, received, epoch, rights });
+            }
+            Err(loss) => {
+                tracing::info!(subject = &*subject, loss = loss.as_str_name(), "a session is not resumed");
+                self.refuse(connection, loss).await;
             }
         }
     }
-    End::Gone
-}
 
-/// Makes the end of a connection whose reading has failed.
-fn failed(error: &WebSocketError) -> End {
-    let (code, reason) = match error {
-        WebSocketError::Capacity(_) => (CloseCode::Size, "the message is too large"),
-        WebSocketError::Protocol(_) => (CloseCode::Protocol, "not the WebSocket protocol"),
-        WebSocketError::Utf8(_) => (CloseCode::Invalid, "text that is not UTF-8"),
-        WebSocketError::Io(error) => match error.get_ref().and_then(|error| error.downcast_ref::<Abuse>()) {
-            Some(abuse) => {
-                let code = if *abuse == Abuse::Length { CloseCode::Protocol } else { CloseCode::Policy };
-                return End::CloseUnread { code, reason: abuse.to_string() };
-            }
-            None => return End::Gone,
-        },
-        _ => return End::Gone,
-    };
-    End::CloseUnread { code, reason: reason.into() }
+    /// Tells a host why its session is lost.
+    async fn refuse(self, connection: Connection, loss: SessionLoss) {
+        let close = Close::new(CloseCode::Policy, "the session cannot be resumed").losing(loss);
+        close::close(connection.socket, self.over(Some(loss)), close, true).await;
+    }
+
+    /// Goes on with a session on the connection on which it was resumed.
+    async fn go_on(self, resumption: Resumption) -> Option<Next> {
+        let Resumption { connection, received, epoch, rights } = resumption;
+        if let Err(gap) = self.outbound.delivery().attach(received) {
+            tracing::info!(session = self.session.number().0, %gap, "a session cannot go on");
+            self.refuse(connection, SessionLoss::Gap).await;
+            return None;
+        }
+        tracing::info!(session = self.session.number().0, epoch = epoch.number, "resumed");
+        let resumed = self.session.resumed(rights, &epoch);
+        Some((self, connection, resumed))
+    }
+
+    /// Keeps a session without a connection until its host resumes it, or the window is over.
+    async fn wait(self) -> Option<Next> {
+        let resumable = Arc::clone(self.resumable.as_ref()?);
+        let number = self.session.number().0;
+        if !self.outbound.detach() {
+            tracing::warn!(session = number, "there is no room to keep a session without a connection");
+            self.over(Some(SessionLoss::Expired));
+            return None;
+        }
+        tracing::info!(session = number, window_ms = self.config.resume_window.as_millis(), "the connection is lost");
+        let detached = self.lifecycle.detach_session();
+        self.session.stop_clocks(true);
+        let mut phase = self.lifecycle.phase();
+        // Nobody can connect to a relay that drains.
+        let drains = async { drop(phase.wait_for(|phase| *phase != Phase::Serving).await) };
+        let resumed = tokio::select! {
+            biased;
+            resumption = resumable.next() => Ok(resumption),
+            () = tokio::time::sleep(self.config.resume_window) => Err(SessionLoss::Expired),
+            () = drains => Err(SessionLoss::Drained),
+        };
+        drop(detached);
+        let loss = match resumed {
+            Ok(resumption) => return self.go_on(resumption).await,
+            Err(loss) => loss,
+        };
+        tracing::info!(session = number, loss = loss.as_str_name(), "a session was not resumed");
+        self.over(Some(loss));
+        None
+    }
 }
 
 /// Waits until the session has run nothing and the peer has sent no message for `most`; `None`: for ever.
@@ -237,64 +265,14 @@ fn unused<'a>(session: &Session, heard: &'a LastHeard, most: Option<Duration>) -
     }
 }
 
-/// Cuts a close reason, which may have 123 bytes.
-fn close_reason(text: &str) -> String {
-    text[..text.floor_char_boundary(120)].to_owned()
-}
-
-/// Writes queued messages, those that came together in one round, and pings.
-async fn write<S: AsyncRead + AsyncWrite + Unpin>(
-    sink: &mut SplitSink<WebSocketStream<S>, Message>,
-    queue: &mut OutboundQueue,
-    heard: &LastHeard,
-    heartbeat: Duration,
-) -> End {
-    let patience = heartbeat * SILENT_HEARTBEATS;
-    let mut beat = tokio::time::interval(heartbeat);
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let first = tokio::select! {
-            biased;
-            message = queue.next() => match message {
-                Some(message) => Message::Binary(frame::encode(&message)),
-                None => return End::Gone,
-            },
-            _ = beat.tick() => {
-                if heard.silence() > patience {
-                    return End::Gone;
-                }
-                Message::Ping(bytes::Bytes::new())
-            }
-        };
-        let written = async {
-            sink.feed(first).await?;
-            // A bounded round: each has to end within the patience.
-            let mut bytes = 0;
-            while bytes < BATCH_BYTES
-                && let Some(message) = queue.try_next()
-            {
-                let frame = frame::encode(&message);
-                bytes += frame.len();
-                sink.feed(Message::Binary(frame)).await?;
-            }
-            sink.flush().await
-        };
-        match tokio::time::timeout(patience, written).await {
-            Ok(Ok(())) => {}
-            // The socket has failed, or the peer reads nothing for too long.
-            Ok(Err(_)) | Err(_) => return End::Gone,
-        }
-    }
-}
-
-/// Waits until a relay that shuts down may close the connection: nothing runs for it, or the phase is
+/// Waits until a relay that shuts down may close the connection: its session has `finished`, or the phase is
 /// [`Phase::Closing`].
-async fn drained(mut phase: watch::Receiver<Phase>, idle: impl Future<Output = ()>) -> End {
+async fn drained(mut phase: watch::Receiver<Phase>, finished: impl Future<Output = ()>) -> End {
     // The sender lives as long as the server.
     let _ = phase.wait_for(|phase| *phase != Phase::Serving).await;
     tokio::select! {
-        () = idle => {}
+        () = finished => {}
         _ = phase.wait_for(|phase| *phase == Phase::Closing) => {}
     }
-    close(CloseCode::Away, "the relay is shutting down")
+    Close::new(CloseCode::Away, "the relay is shutting down").losing(SessionLoss::Drained).into()
 }

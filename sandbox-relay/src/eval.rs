@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
@@ -119,7 +120,7 @@ async fn run(args: EvalArgs, input: &[u8], sink: &mut Output) -> Result<(), Exec
     let request = ExecutionRequest { input, bindings, ..ExecutionRequest::new(source, limits) };
     // Without a sender the execution would count as cancelled.
     let (_sender, commands) = mpsc::channel(1);
-    let control = Control { commands, states: Arc::default(), place: None };
+    let control = Control { commands, states: Arc::default(), place: None, stopped_for: Duration::ZERO };
     execution::run(&mut worker, request, control, sink).await.result.map(drop)
 }
 

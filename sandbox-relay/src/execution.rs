@@ -12,6 +12,7 @@ mod place;
 mod request;
 mod run;
 mod states;
+mod stopwatch;
 
 use std::future::Future;
 use std::io;
@@ -56,6 +57,8 @@ pub(crate) struct Control {
     pub(crate) states: Arc<CallStates>,
     /// Place that the execution holds and can give back while it waits for people; `None`: it holds none.
     pub(crate) place: Option<Arc<ExecutionPermit>>,
+    /// Maximum time for which its clocks stand still while there is no connection, in all.
+    pub(crate) stopped_for: Duration,
 }
 
 /// Number that the worker gave a call.
@@ -122,7 +125,7 @@ pub(crate) async fn run(
     control: Control,
     sink: &mut impl EventSink,
 ) -> Outcome {
-    let Control { mut commands, states, place } = control;
+    let Control { mut commands, states, place, stopped_for } = control;
     let limits = request.limits;
     let store_writes = if request.bindings.has(Binding::Store) { store::MAX_WRITES } else { 0 };
     let (mut reader, writer) = match begin(worker, request) {
@@ -134,7 +137,7 @@ pub(crate) async fn run(
             ));
         }
     };
-    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes);
+    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes, stopped_for);
     let mut place = Place::new(place);
     let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use relay_proto::{Limits, frame};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -15,9 +16,10 @@ use crate::config::LimitSettings;
 use crate::engine::{Engine, Pools};
 use crate::fairness::Fairness;
 use crate::meter::Meter;
-use crate::outbound::outbound;
+use crate::outbound::{KeptBudgets, outbound};
 use crate::sandbox::pool::Pool;
-use crate::session::{Reply, Session, SessionConfig, SessionContext};
+use crate::server::DETACHED_BYTES;
+use crate::session::{Session, SessionConfig, SessionContext};
 use crate::subject::Subjects;
 
 /// Checks that the meter counts a peer's bytes alike however they are cut.
@@ -88,28 +90,27 @@ pub fn session(data: &[u8]) {
         let _ = ours.write(from_worker);
         let _ = ours.shutdown(std::net::Shutdown::Write);
         let Ok(context) = context(vec![theirs]).await else { return };
-        let (outbound, mut queue) = outbound();
-        let Some(subject) = Subjects::new(4).enter(&"fuzz".into()) else { return };
+        let Some(subject) = Subjects::new(4).enter(&"fuzz".into(), false) else { return };
+        let detached = Arc::new(Semaphore::new(DETACHED_BYTES));
+        let (outbound, mut queue) = outbound(KeptBudgets { of_subject: Arc::clone(&subject.budgets.kept), detached });
         let identity = crate::auth::Identity::for_fuzzing("fuzz", Grant::default());
         let mut session = Session::new(context.clone(), SessionNumber(1), identity, subject, outbound);
         for piece in pieces {
             let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
-            match session.handle(message) {
-                Ok(Some(Reply::Renewal(token))) => {
-                    let verified = context.verifier.verify_token(&token).await;
-                    session.renew(verified);
-                }
-                Ok(_) => {}
-                Err(violation) => {
-                    assert!(!violation.to_string().is_empty());
-                    break;
-                }
+            if let Err(violation) = session.take(message, piece.len()) {
+                assert!(!violation.to_string().is_empty());
+                break;
             }
+            if let Some(token) = session.renewal() {
+                let verified = context.verifier.verify_token(token).await;
+                session.renew(verified);
+            }
+            session.take_answer();
             for _ in 0..8 {
                 tokio::task::yield_now().await;
-                while let Some(message) = queue.try_next() {
+                while let Some(frame) = queue.try_next() {
                     // The relay has to accept what it sends.
-                    assert_eq!(frame::decode(frame::encode(&message)).as_ref(), Ok(&message));
+                    assert!(frame::decode(frame).is_ok());
                 }
             }
         }
@@ -145,7 +146,7 @@ async fn context(workers: Vec<UnixStream>) -> std::io::Result<SessionContext> {
     let pools = Pools { interpreter: Pool::of_sockets(workers)?, compiler: None };
     let limits = LimitSettings { defaults: Limits::defaults(), maxima: Limits::maxima() };
     Ok(SessionContext {
-        config: SessionConfig { limits, executions: 4 },
+        config: SessionConfig { limits, executions: 4, resume_window: std::time::Duration::from_secs(60) },
         engine: Arc::new(Engine::new(admission, pools, Fairness::start(1)?)),
         verifier: Arc::new(verifier().await),
     })

@@ -5,7 +5,7 @@
 //! 1. `server`: from TCP and [`tls`] to a WebSocket; `places`: how many connections there may be
 //! 2. [`auth`]: the token, verified before the WebSocket begins; `subject`: limits that a subject's connections share
 //! 3. `connection`: messages in and out; `meter`: counts what a peer sends; `heard`: when it last did; `outbound`: the
-//!    queue to it
+//!    queue to it, and what is kept until it is acknowledged; `resume`: finds the session that a new connection goes on with
 //! 4. `session`: messages, and what is open for this host; `session::sink`: its end of one execution; `store`: its
 //!    key-value store
 //! 5. `engine`: leases workers; `admission`: who runs when; `fairness`: who uses the processors
@@ -34,6 +34,7 @@ mod lifecycle;
 mod meter;
 mod outbound;
 mod places;
+mod resume;
 mod sandbox;
 pub mod serve;
 mod server;

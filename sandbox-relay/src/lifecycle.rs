@@ -24,6 +24,8 @@ pub(crate) enum Phase {
 pub(crate) struct Lifecycle {
     phase: watch::Sender<Phase>,
     sessions: AtomicUsize,
+    /// Number of those sessions that have no connection.
+    detached: AtomicUsize,
     session_ended: Notify,
     next_session: AtomicU64,
 }
@@ -35,12 +37,17 @@ pub(crate) struct SessionGuard {
     lifecycle: Arc<Lifecycle>,
 }
 
+/// A session that counts as one without a connection until this is dropped.
+#[derive(Debug)]
+pub(crate) struct DetachedGuard(Arc<Lifecycle>);
+
 impl Lifecycle {
     /// Starts in [`Phase::Serving`], without a session.
     pub(crate) fn new() -> Self {
         Self {
             phase: watch::Sender::new(Phase::Serving),
             sessions: AtomicUsize::new(0),
+            detached: AtomicUsize::new(0),
             session_ended: Notify::new(),
             next_session: AtomicU64::new(1),
         }
@@ -59,6 +66,17 @@ impl Lifecycle {
     /// Returns the number of sessions.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of sessions without a connection.
+    pub(crate) fn detached(&self) -> usize {
+        self.detached.load(Ordering::Relaxed)
+    }
+
+    /// Counts a session as one without a connection.
+    pub(crate) fn detach_session(self: &Arc<Self>) -> DetachedGuard {
+        self.detached.fetch_add(1, Ordering::Relaxed);
+        DetachedGuard(Arc::clone(self))
     }
 
     /// Counts a new session and gives it a number, from 1.
@@ -87,6 +105,12 @@ impl Lifecycle {
             }
             ended.await;
         }
+    }
+}
+
+impl Drop for DetachedGuard {
+    fn drop(&mut self) {
+        self.0.detached.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

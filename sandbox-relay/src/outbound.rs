@@ -1,117 +1,173 @@
-//! Queue of messages to one host: bounded in messages and in bytes, and numbered in the order of writing.
+//! Queue of messages to one host: bounded in messages and in bytes, and numbered in the order of writing. Where the session
+//! outlives its connection, messages are kept until the host acknowledges them, within the same bounds.
+
+mod delivery;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use relay_proto::wire;
+use bytes::Bytes;
+use relay_proto::delivery::MAX_UNACKNOWLEDGED_BYTES;
 use relay_proto::wire::message::Payload;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+pub(crate) use delivery::{Delivery, Numbering};
+
 /// Maximum number of queued messages.
 const MESSAGES: usize = 256;
-/// Maximum number of bytes of JSON and text that queued messages hold.
-const BYTES: usize = 16 << 20;
+/// Maximum number of bytes of JSON and text that queued and kept messages hold.
+const BYTES: usize = MAX_UNACKNOWLEDGED_BYTES;
 /// Messages of up to this many bytes are bounded by their number alone.
 const SMALL_BYTES: usize = 1 << 10;
+
+/// Budgets for what the relay holds of sessions that outlive their connections, in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptBudgets {
+    /// Messages that are queued or kept for all sessions of one subject. Small ones count without a connection alone.
+    pub(crate) of_subject: Arc<Semaphore>,
+    /// Messages of all sessions without a connection.
+    pub(crate) detached: Arc<Semaphore>,
+}
 
 /// Sending end of the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Outbound {
     queue: mpsc::Sender<Queued>,
     bytes: Arc<Semaphore>,
-    numbers: Arc<Numbers>,
+    budgets: KeptBudgets,
+    delivery: Arc<Delivery>,
 }
 
 /// Receiving end of the queue, which also numbers the messages.
 #[derive(Debug)]
 pub(crate) struct OutboundQueue {
     queue: mpsc::Receiver<Queued>,
-    numbers: Arc<Numbers>,
-    sequence: u64,
-}
-
-#[derive(Debug, Default)]
-struct Numbers {
-    on: AtomicBool,
-    received: AtomicU64,
+    delivery: Arc<Delivery>,
 }
 
 #[derive(Debug)]
 struct Queued {
     payload: Payload,
-    _bytes: Option<OwnedSemaphorePermit>,
+    held: Held,
+}
+
+/// Bytes that are held of the budgets.
+#[derive(Debug, Default)]
+struct Held {
+    of_session: Option<OwnedSemaphorePermit>,
+    of_subject: Option<OwnedSemaphorePermit>,
+    of_relay: Option<OwnedSemaphorePermit>,
 }
 
 /// Room for one message.
 #[derive(Debug)]
 pub(crate) struct Room {
     slot: mpsc::OwnedPermit<Queued>,
-    bytes: Option<OwnedSemaphorePermit>,
+    held: Held,
 }
 
 impl Room {
     /// Queues the message.
     pub(crate) fn send(self, payload: Payload) {
-        self.slot.send(Queued { payload, _bytes: self.bytes });
+        self.slot.send(Queued { payload, held: self.held });
     }
 }
 
 /// Makes a queue to one host.
-pub(crate) fn outbound() -> (Outbound, OutboundQueue) {
+pub(crate) fn outbound(budgets: KeptBudgets) -> (Outbound, OutboundQueue) {
     let (sender, receiver) = mpsc::channel(MESSAGES);
-    let numbers = Arc::new(Numbers::default());
-    let outbound = Outbound { queue: sender, bytes: Arc::new(Semaphore::new(BYTES)), numbers: Arc::clone(&numbers) };
-    (outbound, OutboundQueue { queue: receiver, numbers, sequence: 0 })
+    let delivery = Arc::new(Delivery::new());
+    let bytes = Arc::new(Semaphore::new(BYTES));
+    let outbound = Outbound { queue: sender, bytes, budgets, delivery: Arc::clone(&delivery) };
+    (outbound, OutboundQueue { queue: receiver, delivery })
 }
 
 impl Outbound {
     /// Waits for room for a message with `weight` bytes of JSON or text; `None`: the host is gone. Cancel safe.
     pub(crate) fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send + use<> {
-        let Self { queue, bytes, .. } = self.clone();
+        let this = self.clone();
         async move {
-            let bytes = if weight > SMALL_BYTES {
-                let weight = u32::try_from(weight.min(BYTES)).unwrap_or(u32::MAX);
-                Some(bytes.acquire_many_owned(weight).await.ok()?)
-            } else {
-                None
-            };
-            let slot = queue.reserve_owned().await.ok()?;
-            Some(Room { slot, bytes })
+            let held = this.hold(weight).await?;
+            let slot = this.queue.reserve_owned().await.ok()?;
+            Some(Room { slot, held })
         }
     }
 
-    /// Sets whether messages carry sequence numbers: only those to a peer that said hello do.
-    pub(crate) fn number_messages(&self, on: bool) {
-        self.numbers.on.store(on, Ordering::Relaxed);
+    /// Waits for the bytes of a message.
+    async fn hold(&self, weight: usize) -> Option<Held> {
+        let mut held = Held::default();
+        let mut of_subject = if weight > SMALL_BYTES { weight } else { 0 };
+        if self.delivery.is_detached() {
+            of_subject = weight.max(SMALL_BYTES);
+            tokio::select! {
+                permit = acquire(&self.budgets.detached, of_subject) => held.of_relay = Some(permit?),
+                // What others without a connection hold is no reason to wait any more.
+                () = self.delivery.attached() => {}
+            }
+        }
+        if weight > SMALL_BYTES {
+            held.of_session = Some(acquire(&self.bytes, weight).await?);
+        }
+        if of_subject > 0 && self.delivery.numbering() == Numbering::Kept {
+            held.of_subject = Some(acquire(&self.budgets.of_subject, of_subject).await?);
+        }
+        Some(held)
     }
 
-    /// Notes the number of the last message that came, which the next message out acknowledges.
-    pub(crate) fn acknowledge(&self, received: u64) {
-        self.numbers.received.store(received, Ordering::Relaxed);
+    /// Returns what numbers the messages of both directions.
+    pub(crate) fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// Notes that the connection is lost. Returns `false` if the relay has no room to keep what the session holds.
+    #[must_use]
+    pub(crate) fn detach(&self) -> bool {
+        let large = BYTES.saturating_sub(self.bytes.available_permits());
+        let small = (self.delivery.kept() + MESSAGES - self.queue.capacity() + 1) * SMALL_BYTES;
+        let [all, small] = [large + small, small].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+        let of_relay = Arc::clone(&self.budgets.detached).try_acquire_many_owned(all);
+        // The large ones count there already.
+        let of_subject = Arc::clone(&self.budgets.of_subject).try_acquire_many_owned(small);
+        let (Ok(of_relay), Ok(of_subject)) = (of_relay, of_subject) else { return false };
+        self.delivery.detach(Held { of_session: None, of_subject: Some(of_subject), of_relay: Some(of_relay) });
+        true
     }
 }
 
+/// Waits for `bytes` of a budget, or for all of it if it is less.
+async fn acquire(budget: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    let bytes = u32::try_from(bytes.min(BYTES)).unwrap_or(u32::MAX);
+    Arc::clone(budget).acquire_many_owned(bytes).await.ok()
+}
+
 impl OutboundQueue {
-    /// Waits for the next message; `None`: all senders are gone. Cancel safe.
-    pub(crate) async fn next(&mut self) -> Option<wire::Message> {
-        let queued = self.queue.recv().await?;
-        Some(self.number(queued.payload))
+    /// Returns what numbers the messages of both directions.
+    pub(crate) fn delivery(&self) -> Arc<Delivery> {
+        Arc::clone(&self.delivery)
     }
 
-    /// Takes the next message; `None`: none is queued.
-    pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
-        let queued = self.queue.try_recv().ok()?;
-        Some(self.number(queued.payload))
-    }
-
-    /// Numbers a payload that goes out behind every message taken so far.
-    pub(crate) fn number(&mut self, payload: Payload) -> wire::Message {
-        let mut message = wire::Message::from(payload);
-        if self.numbers.on.load(Ordering::Relaxed) {
-            self.sequence += 1;
-            message.sequence = self.sequence;
-            message.acknowledged = self.numbers.received.load(Ordering::Relaxed);
+    /// Waits for the next message and returns its frame; `None`: all senders are gone. First come messages that were
+    /// written to a connection that was lost. Waits while as many are kept as may be. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        if let Some(frame) = self.delivery.next_unsent() {
+            return Some(frame);
         }
-        message
+        self.delivery.room().await;
+        let queued = self.queue.recv().await?;
+        Some(self.delivery.frame(queued))
+    }
+
+    /// Returns the frame of the next message; `None`: none is queued, or as many are kept as may be.
+    pub(crate) fn try_next(&mut self) -> Option<Bytes> {
+        if let Some(frame) = self.delivery.next_unsent() {
+            return Some(frame);
+        }
+        if !self.delivery.has_room() {
+            return None;
+        }
+        let queued = self.queue.try_recv().ok()?;
+        Some(self.delivery.frame(queued))
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use crate::admission::{self, Admission, AdmissionConfig};
@@ -85,13 +86,24 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let engine = Arc::new(engine(&settings, cores)?);
-    let config = SessionConfig { limits: settings.limits()?, executions: settings.server.session_executions };
+    let config = SessionConfig {
+        limits: settings.limits()?,
+        executions: settings.server.session_executions,
+        resume_window: settings.server.resume_window(),
+    };
     let server = Arc::new(Server {
         http,
-        connection: ConnectionConfig { heartbeat: settings.server.heartbeat(), idle: settings.server.idle() },
+        connection: ConnectionConfig {
+            heartbeat: settings.server.heartbeat(),
+            idle: settings.server.idle(),
+            resume_window: settings.server.resume_window(),
+            drain_timeout: settings.server.drain_timeout(),
+        },
         sessions: SessionContext { config, engine: Arc::clone(&engine), verifier: Arc::clone(&verifier) },
         subjects: Subjects::new(settings.server.subject_connections.max(1)),
         lifecycle: Arc::new(Lifecycle::new()),
+        resumables: Arc::default(),
+        detached_bytes: Arc::new(Semaphore::new(server::DETACHED_BYTES)),
     });
     let bound = server::bind(settings.server.listen).await;
     let (listener, address) = bound.map_err(|error| ServeError::Listen { address: settings.server.listen, error })?;

@@ -20,19 +20,20 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::auth::{Identity, Unauthenticated};
-use crate::connection::{self, Connection, ConnectionConfig};
+use crate::connection::{self, Connection, ConnectionConfig, Resumption, Served};
 use crate::heard::LastHeard;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::meter::Metered;
-use crate::outbound::outbound;
+use crate::outbound::{KeptBudgets, outbound};
 use crate::places::{Place, Places};
+use crate::resume::Resumables;
 use crate::session::{Session, SessionContext};
 use crate::subject::{SubjectPermit, Subjects};
 
@@ -42,6 +43,10 @@ const HANDED_OVER: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Pause after the system had no descriptor or memory for a connection.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Maximum number of bytes of messages that are kept or queued for all sessions without a connection.
+pub(crate) const DETACHED_BYTES: usize = 256 << 20;
+/// Header of a host that goes on with a session: its connection is let in although its subject has no place for another.
+const RESUME_HEADER: &str = "relay-resume";
 /// `Retry-After` of refusals that end by themselves, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";
 
@@ -68,6 +73,9 @@ pub(crate) struct Server {
     pub(crate) sessions: SessionContext,
     pub(crate) subjects: Subjects,
     pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) resumables: Arc<Resumables<Resumption>>,
+    /// Budget for what sessions without a connection hold, in bytes.
+    pub(crate) detached_bytes: Arc<Semaphore>,
 }
 
 /// Returns the routes. `/ws` is the only one that asks for a token.
@@ -81,7 +89,8 @@ async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
     let ((executions, queued), parked) = (engine.load(), engine.parked());
     Json(json!({
         "ok": true,
-        "connected": server.lifecycle.sessions(),
+        "connected": server.lifecycle.sessions().saturating_sub(server.lifecycle.detached()),
+        "detached": server.lifecycle.detached(),
         "encoding": "protobuf",
         "executions": executions,
         "queued": queued,
@@ -122,7 +131,7 @@ async fn websocket(State(server): State<Arc<Server>>, mut request: Request) -> R
         let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
         return (StatusCode::SERVICE_UNAVAILABLE, again, "the relay is shutting down\n").into_response();
     }
-    let Some(subject) = server.subjects.enter(&identity.subject) else {
+    let Some(subject) = server.subjects.enter(&identity.subject, headers.contains_key(RESUME_HEADER)) else {
         tracing::info!(subject = &*identity.subject, "429");
         let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
         return (StatusCode::TOO_MANY_REQUESTS, again, "this subject has too many connections\n").into_response();
@@ -184,16 +193,25 @@ async fn serve_websocket(
     let budget = Arc::clone(&subject.budgets.incoming);
     let Ok(socket) = Metered::new(socket, &read_ahead, budget, Arc::clone(&heard)) else { return };
     let socket = WebSocketStream::from_partially_read(socket, read_ahead, Role::Server, config).await;
-    let (outbound, queue) = outbound();
+    let kept = Arc::clone(&subject.budgets.kept);
+    let (outbound, queue) = outbound(KeptBudgets { of_subject: kept, detached: Arc::clone(&server.detached_bytes) });
     let session = Session::new(server.sessions.clone(), number, identity, subject, outbound.clone());
-    let (config, phase) = (server.connection, server.lifecycle.phase());
-    let verifier = Arc::clone(&server.sessions.verifier);
-    connection::serve(socket, Connection { config, verifier, phase, session, outbound, queue, heard }).await;
+    let served = Served {
+        config: server.connection,
+        verifier: Arc::clone(&server.sessions.verifier),
+        lifecycle: Arc::clone(&server.lifecycle),
+        resumables: Arc::clone(&server.resumables),
+        session,
+        outbound,
+        queue,
+        resumable: None,
+    };
+    connection::serve(Connection { socket, heard }, served).await;
     tracing::info!(session = number.0, "disconnected");
 }
 
 /// Connection that keeps its place and counts for its shard until it is closed.
-struct Counted {
+pub(crate) struct Counted {
     stream: Stream,
     _place: Place,
     _load: LoadGuard,

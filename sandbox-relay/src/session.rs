@@ -4,32 +4,41 @@
 //! - `state`: what its executions share with it
 //! - `execute`: takes an `execute`; `request`: checks it; `sink`: its execution's events and outcome, as messages
 //! - `calls`: results, states and cancels from the host
+//! - `rights`: what its token allows, and how another token takes its place; `epochs`: the secrets with which it is resumed on another connection
 //! - `announced`: the host's tools by name; `faults`: how many faults end the session
 
 mod announced;
 mod calls;
+mod epochs;
 mod execute;
 mod faults;
 mod request;
+mod rights;
 mod sink;
 mod state;
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
+use bytes::Bytes;
+use relay_proto::delivery::MAX_UNACKNOWLEDGED_BYTES;
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
-use relay_proto::{Binding, ErrorCode, PROTOCOL_VERSION, wire};
+use relay_proto::{Binding, PROTOCOL_VERSION, wire};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::admission::SessionNumber;
-use crate::auth::{Identity, Unauthenticated, Verifier};
+use crate::auth::{Identity, Verifier};
 use crate::config::LimitSettings;
 use crate::engine::Engine;
-use crate::outbound::Outbound;
+use crate::outbound::{Numbering, Outbound};
 use crate::subject::SubjectPermit;
 use announced::AnnouncedTools;
+pub(crate) use epochs::{Epoch, Epochs};
 use faults::Faults;
+pub(crate) use rights::TokenRights;
 use state::{OpenWork, SessionGrant, SessionState};
 
 /// Maximum number of bytes of source and input that the executions of one session hold, running or waiting.
@@ -42,6 +51,8 @@ pub(crate) struct SessionConfig {
     pub(crate) limits: LimitSettings,
     /// Number of executions of one session that may run at once, as `welcome` tells it.
     pub(crate) executions: usize,
+    /// Time for which a session is kept after its connection was lost; zero: not at all.
+    pub(crate) resume_window: Duration,
 }
 
 /// Configuration and handles that all sessions of a server use.
@@ -57,13 +68,23 @@ pub(crate) struct SessionContext {
 #[error("{0}")]
 pub(crate) struct Violation(pub(crate) String);
 
-/// Session of one connection. Dropping it cancels its executions.
+/// Session of one host. Dropping it cancels its executions.
 pub(crate) struct Session {
     state: Arc<SessionState>,
     mode: Mode,
-    /// Sequence number of the last message that came.
-    received: u64,
     faults: Faults,
+    /// Work that the last message left, which is done before the next one is taken.
+    pending: Option<Pending>,
+    /// Secrets of a session that has just become one that can be resumed.
+    epochs: Option<Epochs>,
+}
+
+/// Work that a message left.
+enum Pending {
+    /// Verify the token of a renewal and pass the result to [`Session::renew`].
+    Renewal(String),
+    /// Send the answer.
+    Answer(Box<Payload>),
 }
 
 /// Way in which the peer opened the session.
@@ -77,12 +98,13 @@ enum Mode {
     Full,
 }
 
-/// Answer to a message.
-pub(crate) enum Reply {
-    /// Goes to the host now.
-    Now(Box<Payload>),
-    /// Needs this token to be verified first; pass the result to [`Session::renew`].
-    Renewal(String),
+/// Outcome of taking a message.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// It is handed over. What it left to do is [`Session::renewal`] or [`Session::take_answer`].
+    Done,
+    /// The host wants to go on with another session on this connection.
+    Resume(wire::Resume),
 }
 
 impl Session {
@@ -107,44 +129,61 @@ impl Session {
             store: Mutex::default(),
             open: Mutex::<OpenWork>::default(),
             ended: Notify::new(),
+            announces_end: AtomicBool::new(false),
         };
-        Self { state: Arc::new(state), mode: Mode::New, received: 0, faults: Faults::new() }
+        Self { state: Arc::new(state), mode: Mode::New, faults: Faults::new(), pending: None, epochs: None }
     }
 
-    /// Takes one message. Returns its answer, or `None`: there is none, or it comes later, as that of an execution
-    /// does.
+    /// Takes one message, whose frame has `bytes` bytes.
     ///
     /// # Errors
     /// [`Violation`]: the message is not allowed now, or too many were refused.
-    pub(crate) fn handle(&mut self, message: wire::Message) -> Result<Option<Reply>, Violation> {
+    pub(crate) fn take(&mut self, message: wire::Message, bytes: usize) -> Result<Taken, Violation> {
         if self.mode == Mode::New
             && let Some(payload) = &message.payload
         {
             self.mode = if matches!(payload, Payload::Hello(_)) { Mode::Full } else { Mode::Basic };
-            self.state.outbound.number_messages(self.mode == Mode::Full);
-        }
-        // A message of an unknown kind is counted and ignored; an empty one without a number is not even counted.
-        if self.mode == Mode::Full && (message.payload.is_some() || message.sequence > 0) {
-            self.received += 1;
-            if message.sequence != self.received {
-                return Err(Violation(format!("message {} came in the place of {}", message.sequence, self.received)));
+            if let Some(Payload::Resume(resume)) = message.payload {
+                return Ok(Taken::Resume(resume));
             }
-            self.state.outbound.acknowledge(self.received);
+            if self.state.of_subject.resumes_only {
+                return Err(Violation(
+                    "the subject has too many connections; this one may only resume a session".into(),
+                ));
+            }
+            self.state.outbound.delivery().number(if self.mode == Mode::Full { Numbering::On } else { Numbering::Off });
+        }
+        if self.mode == Mode::Full {
+            let delivery = self.state.outbound.delivery();
+            let progress = delivery.acknowledge(message.acknowledged).map_err(|gap| Violation(gap.to_string()))?;
+            // A message of an unknown kind is counted and ignored; an empty one without a number is not even counted.
+            if message.payload.is_some() || message.sequence > 0 {
+                delivery.count(message.sequence, bytes).map_err(|error| Violation(error.to_string()))?;
+            } else if progress {
+                return Ok(Taken::Done);
+            }
         }
         let Some(payload) = message.payload else {
-            self.faults.count()?;
-            return Ok(None);
+            return self.faults.count().map(|()| Taken::Done);
         };
+        self.pending = self.hand_over(payload)?;
+        Ok(Taken::Done)
+    }
+
+    /// Hands a payload to what it is for. Returns the work that it leaves.
+    fn hand_over(&mut self, payload: Payload) -> Result<Option<Pending>, Violation> {
         let name = payload.kind().1;
         match (payload, self.mode) {
-            (Payload::Hello(hello), Mode::Full) if self.received == 1 => self.welcome(hello).map(now),
+            (Payload::Hello(hello), Mode::Full) if self.state.outbound.delivery().received() == 1 => {
+                self.welcome(hello).map(answer)
+            }
             (Payload::Execute(execute), mode) => match self.execute(execute, mode) {
                 Ok(()) => Ok(None),
-                Err(refusal) => self.faults.count().map(|()| Some(Reply::Now(refusal))),
+                Err(refusal) => self.faults.count().map(|()| Some(Pending::Answer(refusal))),
             },
             (Payload::Renew(renew), Mode::Full) => {
                 // A host renews now and then; one that does nothing else is at fault.
-                self.faults.count().map(|()| Some(Reply::Renewal(renew.token)))
+                self.faults.count().map(|()| Some(Pending::Renewal(renew.token)))
             }
             (Payload::ToolsChanged(changed), Mode::Full) => {
                 // It costs as much as a hello; a host that sends nothing else is at fault.
@@ -159,16 +198,65 @@ impl Session {
                 self.cancel(&cancel);
                 Ok(None)
             }
-            (Payload::Ping(wire::Ping { id }), _) => Ok(now(Payload::Pong(wire::Pong { id }))),
+            (Payload::Ping(wire::Ping { id }), _) => Ok(answer(Payload::Pong(wire::Pong { id }))),
             (Payload::Pong(_), _) => Ok(None),
             _ => Err(Violation(format!("a {name} message is not expected here"))),
         }
     }
 
-    /// Waits until no execution runs or waits.
-    pub(crate) fn idle(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Returns the token that is to be verified for [`Session::renew`]; `None`: there is none.
+    pub(crate) fn renewal(&self) -> Option<&str> {
+        match &self.pending {
+            Some(Pending::Renewal(token)) => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Returns whether an answer is to be sent.
+    pub(crate) fn has_answer(&self) -> bool {
+        matches!(self.pending, Some(Pending::Answer(_)))
+    }
+
+    /// Takes the answer that is to be sent; `None`: there is none.
+    pub(crate) fn take_answer(&mut self) -> Option<Payload> {
+        match self.pending.take_if(|pending| matches!(pending, Pending::Answer(_)))? {
+            Pending::Answer(answer) => Some(*answer),
+            Pending::Renewal(_) => None,
+        }
+    }
+
+    /// Takes the secrets of a session that can be resumed, once; `None`: it cannot be, or not yet.
+    pub(crate) fn take_epochs(&mut self) -> Option<Epochs> {
+        self.epochs.take()
+    }
+
+    /// Returns the number of the session.
+    pub(crate) fn number(&self) -> SessionNumber {
+        self.state.number
+    }
+
+    /// Returns the subject of its token.
+    pub(crate) fn subject(&self) -> Arc<str> {
+        Arc::clone(&self.state.subject)
+    }
+
+    /// Stops the clocks of its executions while it has no connection, or lets them go on.
+    pub(crate) fn stop_clocks(&self, stop: bool) {
+        for live in self.state.lock().executions.values() {
+            live.states.stop_clocks(stop);
+        }
+    }
+
+    /// Announces that the relay shuts down, if the host wants to know, and waits until no execution runs or waits.
+    pub(crate) fn finished(&self, within: Duration) -> impl Future<Output = ()> + Send + use<> {
         let session = Arc::clone(&self.state);
         async move {
+            if session.announces_end.load(Ordering::Relaxed)
+                && let Some(room) = session.outbound.reserve(0).await
+            {
+                let deadline_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                room.send(Payload::GoAway(wire::GoAway { deadline_ms, reason: "the relay is shutting down".into() }));
+            }
             loop {
                 let ended = session.ended.notified();
                 if session.lock().executions.is_empty() {
@@ -179,59 +267,13 @@ impl Session {
         }
     }
 
-    /// Waits until the newest token has expired.
-    pub(crate) fn expired(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut expires = self.state.expires.subscribe();
-        async move {
-            loop {
-                let at = *expires.borrow_and_update();
-                tokio::select! {
-                    () = tokio::time::sleep_until(at) => return,
-                    changed = expires.changed() => if changed.is_err() { return std::future::pending().await },
-                }
-            }
-        }
-    }
-
     /// Returns a handle that tells whether an execution runs or waits.
     pub(crate) fn activity(&self) -> Activity {
         Activity(Arc::clone(&self.state))
     }
 
-    /// Takes the result of verifying a newer token and returns the answer. A token that is refused changes nothing.
-    pub(crate) fn renew(&mut self, verified: Result<Identity, Unauthenticated>) -> Payload {
-        let refuse = |code: ErrorCode, error: &str| {
-            Payload::Renewed(wire::Renewed { error: error.into(), code: code.as_str().into(), ..Default::default() })
-        };
-        let session = &self.state;
-        let identity = match verified {
-            Ok(identity) => identity,
-            Err(reason) => {
-                tracing::info!(
-                    session = session.number.0,
-                    reason = excerpt(&reason.to_string()),
-                    "a renewal was refused"
-                );
-                return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
-            }
-        };
-        if identity.subject != session.subject {
-            return refuse(ErrorCode::PermissionDenied, "the token is of another subject");
-        }
-        if let Err(reason) = session.context.verifier.use_up(&identity) {
-            tracing::info!(session = session.number.0, %reason, "a renewal was refused");
-            return refuse(ErrorCode::Unauthenticated, "the token is not accepted");
-        }
-        let grant = SessionGrant::new(&session.context, identity.grant);
-        let (limits, tools, warnings) = (grant.limits.to_wire(), grant.tools.to_wire(), grant.warnings());
-        *session.grant.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grant);
-        session.expires.send_replace(Instant::now() + identity.expires_in);
-        let expires_in_ms = u64::try_from(identity.expires_in.as_millis()).unwrap_or(u64::MAX);
-        Payload::Renewed(wire::Renewed { expires_in_ms, limits, tools, warnings, ..Default::default() })
-    }
-
     /// Answers hello.
-    fn welcome(&self, hello: wire::Hello) -> Result<Payload, Violation> {
+    fn welcome(&mut self, hello: wire::Hello) -> Result<Payload, Violation> {
         if hello.protocol_version == 0 {
             return Err(Violation("hello names no protocol version".into()));
         }
@@ -244,9 +286,14 @@ impl Session {
             client = excerpt(&hello.client),
             "hello"
         );
-        Ok(Payload::Welcome(wire::Welcome {
+        let wants = |feature: &str| hello.features.iter().any(|name| name == feature);
+        let window = session.context.config.resume_window;
+        let first = if wants(feature::RESUME) && !window.is_zero() { Epochs::new() } else { None };
+        let epoch = first.as_ref().map(Epochs::current);
+        let offered = |feature: &&str| *feature != feature::RESUME || !window.is_zero();
+        let mut welcome = wire::Welcome {
             protocol_version: PROTOCOL_VERSION.min(hello.protocol_version),
-            features: feature::ALL.map(Into::into).into(),
+            features: feature::ALL.into_iter().filter(offered).map(Into::into).collect(),
             session_id: session.number.0.to_string(),
             relay: concat!("sandbox-relay/", env!("CARGO_PKG_VERSION")).into(),
             limits: grant.limits.to_wire(),
@@ -256,7 +303,17 @@ impl Session {
             bindings: Binding::ALL.iter().map(|binding| binding.as_str().into()).collect(),
             tools: grant.tools.to_wire(),
             ..wire::Welcome::default()
-        }))
+        };
+        session.announces_end.store(wants(feature::GO_AWAY), Ordering::Relaxed);
+        if let Some(epoch) = epoch {
+            session.outbound.delivery().number(Numbering::Kept);
+            welcome.resume_secret = Bytes::copy_from_slice(&epoch.secret);
+            welcome.epoch = epoch.number;
+            welcome.resume_window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+            welcome.unacknowledged_bytes = MAX_UNACKNOWLEDGED_BYTES as u64;
+        }
+        self.epochs = first;
+        Ok(Payload::Welcome(welcome))
     }
 }
 
@@ -277,8 +334,8 @@ impl Activity {
     }
 }
 
-fn now(payload: Payload) -> Option<Reply> {
-    Some(Reply::Now(payload.into()))
+fn answer(payload: Payload) -> Option<Pending> {
+    Some(Pending::Answer(payload.into()))
 }
 
 /// Cuts a text from a peer to 64 bytes, for logs and errors.

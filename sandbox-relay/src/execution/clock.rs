@@ -16,7 +16,7 @@ use super::WorkerCall;
 use super::states::Wait;
 
 /// Shortest time between two looks at the CPU time.
-const MIN_CPU_INTERVAL: Duration = Duration::from_millis(1);
+pub(super) const MIN_CPU_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The clocks of an execution, whose open calls each carry a `T`.
 #[derive(Debug)]
@@ -110,6 +110,11 @@ impl<T> Clocks<T> {
     pub(super) fn hold(&mut self, now: Duration, held: bool, wait: impl Fn(WorkerCall) -> Option<Wait>) {
         self.held = held;
         self.update(now, wait);
+    }
+
+    /// Makes the next [`check`](Self::check) look at the CPU time, whatever the time was when it last did.
+    pub(super) fn look_at_cpu(&mut self) {
+        self.cpu_check = Duration::ZERO;
     }
 
     /// Opens a call and returns the time that it has: its own, or what is left of the wall time if that is less.

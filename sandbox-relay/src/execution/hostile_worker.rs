@@ -80,7 +80,7 @@ async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     let mut sink = Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, answering };
     let request = ExecutionRequest::new(String::new(), limits);
     let mut worker = pool.take().await.unwrap();
-    let control = Control { commands, states: Arc::default(), place: None };
+    let control = Control { commands, states: Arc::default(), place: None, stopped_for: Duration::ZERO };
     let outcome = run(&mut worker, request, control, &mut sink).await;
     (outcome, sink)
 }

@@ -12,10 +12,11 @@ use relay_proto::wire::{OutputItem, OutputKind};
 use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
 use tokio::time::Instant;
 
-use super::clock::{Clocks, ExpiredCall};
+use super::clock::{Clocks, ExpiredCall, MIN_CPU_INTERVAL};
 use super::link::{MAX_WAITING_BYTES, Reader, Writer};
 use super::outcome::{self, Ended, ExecutionError, Outcome};
 use super::states::CallStates;
+use super::stopwatch::Stopwatch;
 use super::{CallFailure, Command, Event, EventSink, WorkerCall};
 use crate::sandbox::channel::ChannelError;
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
@@ -32,7 +33,10 @@ pub(super) struct Run<'a> {
     pub(super) worker: &'a Worker,
     pub(super) writer: Writer,
     limits: Limits,
-    started: Instant,
+    /// Time of the run, which stands still while there is no connection. The CPU time does not.
+    watch: Stopwatch,
+    /// Instant of the next look at the CPU time while the clocks stand still.
+    cpu_check: Instant,
     clocks: Clocks<ToolName>,
     states: Arc<CallStates>,
     /// CPU time that the worker had used before the run.
@@ -61,12 +65,15 @@ impl<'a> Run<'a> {
         writer: Writer,
         states: Arc<CallStates>,
         store_writes_left: u64,
+        stopped_for: Duration,
     ) -> Self {
+        let now = Instant::now();
         Self {
             cpu_before: worker.cpu_time(),
             worker,
             writer,
-            started: Instant::now(),
+            watch: Stopwatch::start(now, stopped_for),
+            cpu_check: now,
             clocks: Clocks::new(&limits),
             states,
             expired: Vec::new(),
@@ -83,11 +90,12 @@ impl<'a> Run<'a> {
 
     /// Returns when [`check_time`](Self::check_time) has something to do next.
     pub(super) fn next_check(&self) -> Instant {
-        self.started + self.clocks.next_check()
+        let next = self.watch.instant(self.clocks.next_check());
+        if self.states.are_clocks_stopped() { next.min(self.cpu_check) } else { next }
     }
 
     fn now(&self) -> Duration {
-        self.started.elapsed()
+        self.watch.time(Instant::now())
     }
 
     fn cpu_time(&self) -> Duration {
@@ -141,8 +149,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Stops and continues the clocks after the host has reported states of calls.
+    /// Stops and continues the clocks after the host has reported states of calls, was lost, or is back.
     pub(super) fn update_clocks(&mut self) {
+        let (now, stopped) = (Instant::now(), self.states.are_clocks_stopped());
+        self.watch.stop(now, stopped);
+        // The time that stands still tells no more how much the worker can have computed.
+        self.cpu_check = now;
+        self.clocks.look_at_cpu();
         let now = self.now();
         self.clocks.update(now, |call| self.states.wait(call));
     }
@@ -151,6 +164,11 @@ impl<'a> Run<'a> {
     pub(super) fn check_time(&mut self) -> ControlFlow<Ended> {
         let (now, worker, before) = (self.now(), self.worker, self.cpu_before);
         let cpu_time = || worker.cpu_time().saturating_sub(before);
+        if self.watch.stands_still(Instant::now()) {
+            self.clocks.look_at_cpu();
+            let limit = Duration::from_millis(self.limits.get(LimitName::CpuMs));
+            self.cpu_check = Instant::now() + limit.saturating_sub(cpu_time()).max(MIN_CPU_INTERVAL);
+        }
         let expired = match self.clocks.check(now, cpu_time, |call| self.states.wait(call)) {
             ControlFlow::Continue(expired) => expired,
             ControlFlow::Break(limit) => {

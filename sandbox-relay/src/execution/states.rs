@@ -1,6 +1,8 @@
-//! Which open calls wait for a person, as the host last reported. Written by the session, read by the execution.
+//! Which open calls wait for a person, as the host last reported, and whether there is a host at all. Written by the
+//! session, read by the execution.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -20,6 +22,8 @@ pub(crate) enum Wait {
 #[derive(Debug, Default)]
 pub(crate) struct CallStates {
     waits: Mutex<HashMap<WorkerCall, Wait>>,
+    /// `true`: the session has no connection, and the clocks stand still.
+    stopped: AtomicBool,
     changed: Notify,
 }
 
@@ -48,6 +52,18 @@ impl CallStates {
     /// Removes a call that is closed.
     pub(crate) fn forget(&self, call: WorkerCall) {
         self.lock().remove(&call);
+    }
+
+    /// Stops the clocks of the execution, or lets them go on.
+    pub(crate) fn stop_clocks(&self, stop: bool) {
+        if self.stopped.swap(stop, Ordering::Relaxed) != stop {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns whether the clocks stand still.
+    pub(super) fn are_clocks_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Returns what a call waits for; `None`: it runs or is closed.

@@ -61,7 +61,7 @@ impl Session {
             let (sender, commands) = mpsc::channel(request.limits.size(LimitName::ToolCallsInFlight) + 1);
             let states = Arc::<CallStates>::default();
             open.executions.insert(id.clone(), LiveExecution { commands: sender, states: Arc::clone(&states) });
-            Control { commands, states, place: None }
+            Control { commands, states, place: None, stopped_for: self.state.context.config.resume_window }
         };
         let sink = SessionSink {
             tools: filter.and(&grant.tools),

@@ -1,6 +1,7 @@
 //! State of a session that its executions share with it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use relay_proto::code::warning;
@@ -43,6 +44,8 @@ pub(super) struct SessionState {
     pub(super) open: Mutex<OpenWork>,
     /// Notified when an execution has ended.
     pub(super) ended: Notify,
+    /// `true`: the host wants to know when the relay shuts down.
+    pub(super) announces_end: AtomicBool,
 }
 
 impl SessionState {

@@ -173,11 +173,13 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!(welcome.bindings, ["console", "timers", "io", "servers", "introspection", "store"]);
     let features = [
         "call_state",
+        "go_away",
         "granted_tools",
         "large_integers",
         "local_tools",
         "renew",
         "repeatable",
+        "resume",
         "tools_changed",
         "traceparent",
     ];

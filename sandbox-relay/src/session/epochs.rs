@@ -1,0 +1,142 @@
+//! Secrets of a session that can be resumed: one for each connection, derived from a key that the relay keeps. Pure code.
+
+use aws_lc_rs::hmac;
+use relay_proto::wire::SessionLoss;
+
+/// Length of a secret in bytes.
+pub(crate) const SECRET_BYTES: usize = 32;
+
+/// Number and secret of a connection.
+pub(crate) struct Epoch {
+    pub(crate) number: u64,
+    pub(crate) secret: [u8; SECRET_BYTES],
+}
+
+/// Epochs of one session, one for each of its connections.
+pub(crate) struct Epochs {
+    key: hmac::Key,
+    current: u64,
+    /// Epoch before, which is accepted until the host has used the current one; `None`: the host has.
+    before: Option<u64>,
+}
+
+impl std::fmt::Debug for Epochs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The key is a secret.
+        f.debug_struct("Epochs").field("current", &self.current).field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+impl Epochs {
+    /// Begins with epoch 1 and a fresh random key; `None`: the system gives no random bytes.
+    pub(crate) fn new() -> Option<Self> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &aws_lc_rs::rand::SystemRandom::new()).ok()?;
+        Some(Self { key, current: 1, before: None })
+    }
+
+    /// Returns the current epoch.
+    pub(crate) fn current(&self) -> Epoch {
+        let mut secret = [0; SECRET_BYTES];
+        secret.copy_from_slice(hmac::sign(&self.key, &self.current.to_be_bytes()).as_ref());
+        Epoch { number: self.current, secret }
+    }
+
+    /// Checks that a host may resume with the secret of an epoch. The time that it takes tells nothing about the secret.
+    ///
+    /// # Errors
+    /// - [`SessionLoss::Unknown`]: the secret is not that of the epoch
+    /// - [`SessionLoss::Epoch`]: the session was resumed since
+    pub(crate) fn check(&self, number: u64, secret: &[u8]) -> Result<(), SessionLoss> {
+        hmac::verify(&self.key, &number.to_be_bytes(), secret).map_err(|_| SessionLoss::Unknown)?;
+        if number == self.current || Some(number) == self.before { Ok(()) } else { Err(SessionLoss::Epoch) }
+    }
+
+    /// Begins the next epoch for a host that has shown the secret of `shown`, and returns it.
+    pub(crate) fn advance(&mut self, shown: u64) -> Epoch {
+        self.before = Some(shown);
+        self.current += 1;
+        self.current()
+    }
+
+    /// Notes that the host has used the current epoch.
+    pub(crate) fn confirm(&mut self) {
+        self.before = None;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        /// The host, or another that has its secrets, resumes with an epoch that it was told of.
+        Resume(u64),
+        /// A message of the current connection arrives.
+        Message,
+        /// A stranger names an epoch and makes a secret up.
+        Guess(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            5 => (1..12_u64).prop_map(Step::Resume),
+            3 => Just(Step::Message),
+            1 => (0..12_u64).prop_map(Step::Guess),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The reference model: the epochs that are good, told apart from those that were.
+        #[test]
+        fn only_the_newest_epoch_and_the_one_shown_for_it_are_good(steps in vec(step(), 0..40)) {
+            let mut epochs = Epochs::new().unwrap();
+            let mut told = HashMap::from([(1, epochs.current().secret)]);
+            let (mut newest, mut shown) = (1, None);
+            for step in steps {
+                match step {
+                    Step::Resume(number) => {
+                        let Some(secret) = told.get(&number) else { continue };
+                        let good = number == newest || Some(number) == shown;
+                        prop_assert_eq!(epochs.check(number, secret), if good { Ok(()) } else { Err(SessionLoss::Epoch) });
+                        if good {
+                            let next = epochs.advance(number);
+                            (newest, shown) = (newest + 1, Some(number));
+                            prop_assert_eq!(next.number, newest);
+                            prop_assert!(told.insert(newest, next.secret).is_none());
+                        }
+                    }
+                    Step::Message => {
+                        epochs.confirm();
+                        shown = None;
+                    }
+                    Step::Guess(number) => {
+                        let guesses = [vec![], vec![0; SECRET_BYTES], epochs.current().secret[..31].to_vec()];
+                        for secret in guesses {
+                            prop_assert_eq!(epochs.check(number, &secret), Err(SessionLoss::Unknown));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_is_good_for_its_own_epoch_and_session() {
+        let (mut one, other) = (Epochs::new().unwrap(), Epochs::new().unwrap());
+        let first = one.current();
+        assert_eq!(other.check(1, &first.secret), Err(SessionLoss::Unknown));
+        let second = one.advance(1);
+        assert_eq!(one.check(2, &first.secret), Err(SessionLoss::Unknown));
+        assert_eq!(one.check(1, &second.secret), Err(SessionLoss::Unknown));
+        assert!(!format!("{one:?}").contains("key"));
+    }
+}
