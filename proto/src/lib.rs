@@ -5,6 +5,7 @@
 //! - [`frame`]: encodes and decodes messages, with a cap for each kind that is checked before anything is allocated
 //! - [`session`]: protocol version, features, heartbeat, time for approvals
 //! - [`delivery`]: numbers messages, and keeps them until they are acknowledged
+//! - [`credit`]: how much a peer may send
 //! - [`binding`]: what an execution may have beside `mcp`
 //! - [`id`]: identifiers and tool names as types
 //! - [`code`]: error codes
@@ -18,6 +19,7 @@
 
 pub mod binding;
 pub mod code;
+pub mod credit;
 pub mod delivery;
 pub mod frame;
 pub mod id;
