@@ -18,7 +18,7 @@ use crate::interrupt::Interrupts;
 use crate::output::{inline, print, print_json};
 use crate::progress::Progress;
 use crate::setup::{config, missing, redactions, sets};
-use crate::{openapi, warnings};
+use crate::{commands, openapi, warnings};
 
 /// Program that shows that a relay runs code.
 const PROGRAM: &str = "return 6 * 7";
@@ -120,6 +120,18 @@ async fn examine_host(args: &HostArgs, progress: &Progress, findings: &mut Findi
         Ok(sets) => mounts.extend(sets),
         Err(failure) => {
             findings.problem(failure.text, "name a folder that exists with --workspace, and valid globs and hosts")
+        }
+    }
+    for file in &args.commands {
+        match commands::of_file(&tools, file) {
+            Ok(programs) => {
+                mounts.extend(programs);
+                findings.ok(format!("the programs of {}", file.display()));
+            }
+            Err(failure) => findings.problem(
+                failure.text,
+                "correct the file; docs/mcp-and-openapi.md has the format, under ready tool sets",
+            ),
         }
     }
     for named in &args.openapi {
@@ -235,7 +247,7 @@ fn examine_server(status: &ServerStatus, within: Duration, findings: &mut Findin
 fn examine_effects(tools: &Tools, host: &Host, findings: &mut Findings) {
     let specs = host.tools().specs();
     if specs.is_empty() {
-        let todo = "name some with --mcp, --openapi, --workspace or --fetch";
+        let todo = "name some with --mcp, --openapi, --commands, --workspace or --fetch";
         return findings.warning("there are no tools: code can compute, and call nothing", todo);
     }
     let unknown: Vec<_> = specs.iter().filter(|spec| spec.manifest.effect.is_none()).collect();

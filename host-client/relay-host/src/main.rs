@@ -4,8 +4,10 @@
 mod args;
 mod audit;
 mod call;
+mod commands;
 mod doctor;
 mod exit;
+mod files;
 mod interrupt;
 mod openapi;
 mod output;

@@ -1,8 +1,6 @@
 //! OpenAPI documents of the command line: `NAME=FILE`, `NAME=URL`, or `NAME=FILE.toml`, a configuration.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use host_client::openapi::{Credential, LeftOut, OpenApiMount};
@@ -10,10 +8,9 @@ use host_client::{Mount, OpenApi, Tools};
 use serde::Deserialize;
 
 use crate::exit::Failure;
+use crate::files::read;
 use crate::output::note;
 
-/// Maximum size of a configuration, of a file with a secret and of one with authorities, in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of operations that a report of those left out for one reason names.
 const NAMED_OPERATIONS: usize = 3;
 /// Networks that `loopback` stands for.
@@ -160,19 +157,6 @@ impl Secret {
             Some(user) => Credential::Basic { user, password: secret },
             None => Credential::Secret(secret),
         })
-    }
-}
-
-/// Reads a text file of at most 1 MiB.
-fn read(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
-    match read {
-        Ok(bytes) if bytes as u64 > MAX_FILE_BYTES => {
-            Err(Failure::usage(format!("{} has more than {MAX_FILE_BYTES} bytes", path.display())))
-        }
-        Ok(_) => Ok(text),
-        Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", path.display()))),
     }
 }
 

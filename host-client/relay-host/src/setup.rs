@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::args::{HostArgs, RelayArgs};
+use crate::commands::commands;
 use crate::exit::Failure;
 use crate::openapi::documents;
 use crate::output::{inline, note};
@@ -72,6 +73,7 @@ impl Setup {
         let servers = McpServers::with_options(&tools, McpOptions { call_waits: within, ..McpOptions::default() });
         let configs = args.mcp.iter().map(McpConfig::from_file).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
         let mut mounts = sets(&tools, args)?;
+        mounts.extend(commands(&tools, &args.commands)?);
         mounts.extend(documents(&tools, &args.openapi).await?);
         for config in configs {
             servers.start(config)?;
@@ -155,7 +157,7 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
 
 /// Makes the host with its policy, audit log and approver.
 fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(Host, Option<Audit>), Failure> {
-    let mut host = Host::new(tools).show_denied(args.show_denied);
+    let mut host = Host::new(tools).show_denied(args.show_denied).learn_results(!args.no_learned_types);
     if let Some(file) = &args.policy {
         host = host.policy(Policy::from_file(file).map_err(Failure::usage)?);
     }

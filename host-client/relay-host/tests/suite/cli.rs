@@ -3,6 +3,7 @@
 mod approvals;
 mod audits;
 mod calls;
+mod commands;
 mod doctors;
 mod exits;
 mod folder;

@@ -131,3 +131,17 @@ async fn names_and_descriptions_of_strangers_forge_no_row_and_reach_no_terminal(
     assert!(!printed.contains(['\u{1b}', '\u{7}', '\u{202e}', '\r']), "{listed:?}");
     assert!(rows[0].starts_with("fake.described ") && rows[0].contains("  ?           \\u{1b}]0;owned"), "{listed:?}");
 }
+
+#[tokio::test]
+async fn types_of_results_are_learned_unless_a_flag_turns_that_off() {
+    let folder = Folder::new();
+    folder.fake_server("plain").file("allow.toml", "rule = [{tools = [\"fake.echo\"], decision = \"allow\"}]");
+    let code = "for (const n of [1, 2]) await mcp.call('fake.echo', {n});\n\
+                return (await mcp.describe('fake.echo')).typescript";
+    let usual = ["run", "-", "--mcp", "mcp.json", "--policy", "allow.toml"];
+    let learned = folder.run_with(code, &usual).await.value();
+    let learned = learned.as_str().unwrap();
+    assert!(learned.contains("observed in 2 results, not promised") && learned.contains("n: number"), "{learned}");
+    let unlearned = folder.run_with(code, &[&usual[..], &["--no-learned-types"]].concat()).await.value();
+    assert!(unlearned.as_str().unwrap().contains("Promise<unknown>"), "{unlearned}");
+}
