@@ -49,7 +49,8 @@ pub mod feature {
     pub const TRACEPARENT: &str = "traceparent";
 
     /// Lists every feature of this version.
-    pub const ALL: [&str; 10] = [
+    pub const ALL: [&str; 11] = [
+        BEGIN_WITHIN,
         CALL_STATE,
         GO_AWAY,
         GRANTED_TOOLS,

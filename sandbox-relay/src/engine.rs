@@ -2,6 +2,7 @@
 //! from a pool (`sandbox`), and a share of the processors (`fairness`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relay_proto::ErrorCode;
 use rustix::process::Pid;
@@ -39,6 +40,9 @@ pub(crate) enum LeaseError {
     /// Neither a place nor room in the queue.
     #[error(transparent)]
     NotAdmitted(#[from] NotAdmitted),
+    /// No place in time.
+    #[error("it did not begin within {} ms of queueing", .0.as_millis())]
+    NotBegun(Duration),
     /// No process could be made.
     #[error(transparent)]
     Pool(#[from] PoolError),
@@ -51,6 +55,10 @@ impl LeaseError {
             Self::NotAdmitted(NotAdmitted::Draining) => ExecutionError {
                 hint: "nothing was run: send it to another relay, or to this one when it is back".into(),
                 ..ExecutionError::new(ErrorCode::Draining, self.to_string())
+            },
+            Self::NotBegun(_) => ExecutionError {
+                hint: "nothing was run: send it again later, or let it wait for longer".into(),
+                ..ExecutionError::new(ErrorCode::Overloaded, self.to_string())
             },
             Self::NotAdmitted(_) | Self::Pool(_) => ExecutionError::new(ErrorCode::Overloaded, self.to_string()),
         }
@@ -84,13 +92,29 @@ impl Engine {
         Self { admission, pools, fairness, source_bytes: Arc::new(Semaphore::new(SOURCE_BYTES)) }
     }
 
-    /// Waits for a place and takes a worker. With `compiled`, V8 compiles to machine code, if the relay allows it.
-    /// Cancel safe: dropping the future gives up the turn.
+    /// Waits for a place and takes a worker, for at most the time `within`; `None`: for as long as it takes. With
+    /// `compiled`, V8 compiles to machine code, if the relay allows it. Cancel safe: dropping the future gives up the
+    /// turn.
     ///
     /// # Errors
     /// - [`LeaseError::NotAdmitted`]: the queue is full, or the relay drains
+    /// - [`LeaseError::NotBegun`]: there was no worker within that time
     /// - [`LeaseError::Pool`]: no process could be made in time
     pub(crate) async fn lease(
+        &self,
+        subject: &Arc<str>,
+        session: SessionNumber,
+        compiled: bool,
+        within: Option<Duration>,
+    ) -> Result<Lease, LeaseError> {
+        let lease = self.lease_in_turn(subject, session, compiled);
+        match within {
+            Some(within) => tokio::time::timeout(within, lease).await.unwrap_or(Err(LeaseError::NotBegun(within))),
+            None => lease.await,
+        }
+    }
+
+    async fn lease_in_turn(
         &self,
         subject: &Arc<str>,
         session: SessionNumber,

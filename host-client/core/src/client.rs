@@ -310,7 +310,7 @@ impl Client {
             request.limits.set(LimitName::ResultBytes, result_bytes);
         }
         let asks_for_form = request.large_integers != LargeIntegers::Number;
-        let message = Payload::Execute(request.into_wire(&context.id, &context.trace));
+        let message = Payload::Execute(request.into_wire(&context.id, &context.trace, self.begin_within_ms()));
         if asks_for_form && !self.offers(feature::LARGE_INTEGERS) {
             let text =
                 "this relay gives large integers as numbers alone; leave large_integers out, or update the relay";

@@ -345,6 +345,22 @@ async fn no_more_calls_run_than_were_granted_whatever_the_relay_says() {
 }
 
 #[tokio::test]
+async fn the_bound_of_the_queue_is_sent_to_a_relay_that_knows_it() {
+    let mut knows = welcome();
+    knows.features.push("begin_within".into());
+    for (welcome, queue_timeout, expected) in [
+        (knows.clone(), Duration::from_millis(300), 300),
+        (knows, Duration::ZERO, 1),
+        (welcome(), Duration::from_millis(300), 0),
+    ] {
+        let (client, mut liar, _) = session(welcome, |config| config.queue_timeout = queue_timeout).await;
+        let _running = client.execute(ExecuteRequest::new("return 1")).await.unwrap();
+        let Some(Payload::Execute(execute)) = liar.next().await else { panic!("no execute") };
+        assert_eq!(execute.begin_within_ms, expected);
+    }
+}
+
+#[tokio::test]
 async fn an_execution_ends_for_the_application_even_if_it_never_does_for_the_relay() {
     let (client, mut liar, _) = session(welcome(), |config| config.queue_timeout = Duration::ZERO).await;
     let request = ExecuteRequest::new("return 1").limit(LimitName::WallMs, 1);

@@ -1,6 +1,7 @@
 //! Takes an `execute`: checks it, reserves room for its source, and starts its execution or refuses it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use relay_proto::wire::message::Payload;
 use relay_proto::{Binding, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
@@ -41,6 +42,7 @@ impl Session {
             Mode::Full => request::tool_filter(&execute).map_err(invalid)?,
             Mode::New | Mode::Basic => ToolPatterns::default(),
         };
+        let begin_within = (execute.begin_within_ms > 0).then(|| Duration::from_millis(execute.begin_within_ms));
         let (request, warnings) = request::request(execute, mode, &grant).map_err(invalid)?;
         let held = self
             .hold_source(&request)
@@ -73,7 +75,7 @@ impl Session {
             traceparent,
             basic: mode != Mode::Full,
         };
-        tokio::spawn(run_execution(sink, request, control, warnings, held));
+        tokio::spawn(run_execution(sink, request, control, warnings, held, begin_within));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -20,19 +20,21 @@ use crate::execution::{
 };
 use crate::outbound::Room;
 
-/// Runs one execution: waits for its turn, runs it, and reports its outcome to the host.
+/// Runs one execution: waits for its turn, for at most the time `begin_within`, runs it, and reports its outcome to the
+/// host.
 pub(super) async fn run_execution(
     mut sink: SessionSink,
     mut request: ExecutionRequest,
     mut control: Control,
     clamped: Vec<wire::Warning>,
     held: HeldSource,
+    begin_within: Option<Duration>,
 ) {
     let session = Arc::clone(&sink.session);
     let queued = Instant::now();
     let lease = tokio::select! {
         biased;
-        lease = session.context.engine.lease(&session.subject, session.number, sink.grant.compiled) => {
+        lease = session.context.engine.lease(&session.subject, session.number, sink.grant.compiled, begin_within) => {
             lease.map_err(LeaseError::into_execution_error)
         }
         // Only a cancel or the end of the session can come before the first call.

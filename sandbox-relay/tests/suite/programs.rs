@@ -151,6 +151,25 @@ async fn health_ready_and_healthcheck_tell_how_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_gets_no_turn_in_time_is_not_begun() {
+    let fixture = Fixture::start(&["--executions", "1"]).await;
+    let held = fixture.client.execute(ExecuteRequest::new("for(;;){}")).await.unwrap();
+    until_async(async || http(&fixture.relay, "/health").await.1["executions"] == json!(1)).await;
+    let mut config = fixture.relay.client_config().await.unwrap();
+    config.queue_timeout = Duration::from_millis(300);
+    let impatient = within(Client::connect(config, Tools::new())).await.unwrap();
+    let since = std::time::Instant::now();
+    let error = within(impatient.run(ExecuteRequest::new("return 1"))).await.unwrap_err();
+    assert!(since.elapsed() < Duration::from_secs(10), "without the bound it takes the CPU's limit, 10 s: {error}");
+    assert_eq!(error.error_code(), Some(ErrorCode::Overloaded), "{error}");
+    assert!(error.to_string().contains("did not begin within 300 ms") && error.is_retryable(), "{error}");
+    assert_eq!(http(&fixture.relay, "/health").await.1["queued"], json!(0), "it has left the queue");
+    held.cancel();
+    let ran = within(fixture.client.run(ExecuteRequest::new("return 'turn'"))).await.unwrap();
+    assert_eq!(ran.value().unwrap(), json!("turn"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sigterm_lets_what_runs_come_to_its_end() {
     let mut fixture = Fixture::start(&["--executions", "1"]).await;
     let idle = connect(&fixture.relay, Tools::new()).await;

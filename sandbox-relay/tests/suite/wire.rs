@@ -172,6 +172,7 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     assert_eq!(welcome.limits["wall_ms"], 120_000);
     assert_eq!(welcome.bindings, ["console", "timers", "io", "servers", "introspection", "store"]);
     let features = [
+        "begin_within",
         "call_state",
         "go_away",
         "granted_tools",

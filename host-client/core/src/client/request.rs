@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use relay_proto::session::feature;
 use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
 
+use super::Client;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Phase;
 
@@ -227,8 +229,8 @@ impl ExecuteRequest {
         self
     }
 
-    /// Returns the message that asks the relay to run the code.
-    pub(super) fn into_wire(self, id: &ExecutionId, trace: &TraceContext) -> wire::Execute {
+    /// Returns the message that asks the relay to run the code, and to begin within this time; 0: there is no bound.
+    pub(super) fn into_wire(self, id: &ExecutionId, trace: &TraceContext, begin_within_ms: u64) -> wire::Execute {
         let large_integers = match self.large_integers {
             LargeIntegers::Number => wire::LargeIntegers::Number,
             LargeIntegers::Text => wire::LargeIntegers::Text,
@@ -246,7 +248,17 @@ impl ExecuteRequest {
             seed: self.seed,
             now_ms: self.now_ms,
             large_integers: large_integers.into(),
-            begin_within_ms: 0,
+            begin_within_ms,
+        }
+    }
+}
+
+impl Client {
+    /// Returns the time within which the relay has to begin an execution, in milliseconds; 0: it knows no such bound.
+    pub(super) fn begin_within_ms(&self) -> u64 {
+        match self.offers(feature::BEGIN_WITHIN) {
+            true => u64::try_from(self.queue_timeout.as_millis()).unwrap_or(u64::MAX).max(1),
+            false => 0,
         }
     }
 }

@@ -21,8 +21,9 @@ pub struct ClientConfig {
     /// The authorities that may issue the relay's certificate for `wss://`, as certificates in PEM; no others are
     /// trusted then. `None`, the default: the public authorities that Mozilla trusts.
     pub authorities: Option<Vec<u8>>,
-    /// The time that an execution may wait for its turn at the relay; 300 s by default. After this, its `wall_ms` and
-    /// 30 s more, it fails with `TIMEOUT`, whatever the relay does.
+    /// The time that an execution may wait for its turn at the relay; 300 s by default, at least 1 ms. After this the
+    /// relay does not begin it, and it fails with `OVERLOADED`. After this, its `wall_ms` and 30 s more, it fails with
+    /// `TIMEOUT`, whatever the relay does; a relay of an older version knows no other bound.
     pub queue_timeout: Duration,
     /// `true` allows `ws://` to an address that is not loopback: the token can then be read on the way. The default is
     /// `false`.
