@@ -49,9 +49,10 @@ pub mod feature {
     pub const TRACEPARENT: &str = "traceparent";
 
     /// Lists every feature of this version.
-    pub const ALL: [&str; 11] = [
+    pub const ALL: [&str; 12] = [
         BEGIN_WITHIN,
         CALL_STATE,
+        CREDIT,
         GO_AWAY,
         GRANTED_TOOLS,
         LARGE_INTEGERS,

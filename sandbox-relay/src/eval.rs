@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::config::{Given, WorkerSettings};
-use crate::execution::{self, Bindings, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest};
+use crate::execution::{
+    self, Bindings, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Needs,
+};
 use crate::sandbox::pool::{Pool, PoolConfig};
 
 /// Maximum length of standard input in bytes.
@@ -141,7 +143,7 @@ impl EventSink for Output {
         false
     }
 
-    async fn reserve(&self, _weight: usize) -> Option<()> {
+    async fn reserve(&self, _: Needs) -> Option<()> {
         Some(())
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct CallFailure {
 /// Event of a running execution.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// The script calls a tool. `remaining` is the time until the call expires, `line` the line of the code that calls,
+    /// The script calls a tool. `remaining` is the time until the call expires, from when the event is sent, `line` the line of the code that calls,
     /// from 1; 0 is unknown.
     Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration, line: u32 },
     /// A call has expired: its answer is not wanted any more.
@@ -84,13 +84,22 @@ pub(crate) enum Event {
     Output(Vec<OutputItem>),
 }
 
+/// Room that an event needs in its sink.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Needs {
+    /// Bytes of JSON or text.
+    pub(crate) bytes: usize,
+    /// `true`: it is a tool call, which the host has to be ready for.
+    pub(crate) is_call: bool,
+}
+
 impl Event {
-    /// Returns the bytes of JSON or text that the event holds.
-    fn weight(&self) -> usize {
+    /// Returns the room that the event needs.
+    fn needs(&self) -> Needs {
         match self {
-            Self::Call { arguments, .. } => arguments.len(),
-            Self::CallGivenUp { .. } => 0,
-            Self::Output(items) => items.iter().map(|item| item.text.len()).sum(),
+            Self::Call { arguments, .. } => Needs { bytes: arguments.len(), is_call: true },
+            Self::CallGivenUp { .. } => Needs::default(),
+            Self::Output(items) => Needs { bytes: items.iter().map(|item| item.text.len()).sum(), is_call: false },
         }
     }
 }
@@ -106,8 +115,8 @@ pub(crate) trait EventSink {
     /// The failure that the script reads, such as `UNKNOWN_TOOL`.
     fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure>;
 
-    /// Waits for room for an event of `weight` bytes; `None`: nobody listens any more. Cancel safe.
-    fn reserve(&self, weight: usize) -> impl Future<Output = Option<Self::Permit>> + Send;
+    /// Waits for room for an event; `None`: nobody listens any more. Cancel safe.
+    fn reserve(&self, needs: Needs) -> impl Future<Output = Option<Self::Permit>> + Send;
 
     /// Sends an event in the room that was reserved for it.
     fn send(&mut self, permit: Self::Permit, event: Event);
@@ -151,7 +160,7 @@ pub(crate) async fn run(
         if deadline.deadline() != run.next_check() {
             deadline.as_mut().reset(run.next_check());
         }
-        let weight = pending.as_ref().map_or(0, Event::weight);
+        let needs = pending.as_ref().map(Event::needs).unwrap_or_default();
         tokio::select! {
             biased;
             command = commands.recv() => {
@@ -172,8 +181,9 @@ pub(crate) async fn run(
             // The next round writes.
             () = run.writer.writable(), if run.writer.is_pending() && place.is_held() => {}
             change = place.changed() => place.apply(change, run.worker),
-            permit = sink.reserve(weight), if pending.is_some() => match (permit, pending.take()) {
-                (Some(permit), Some(event)) => {
+            permit = sink.reserve(needs), if pending.is_some() => match (permit, pending.take()) {
+                (Some(permit), Some(mut event)) => {
+                    run.begin(&mut event);
                     sink.send(permit, event);
                     pending = run.take_expired();
                 }
@@ -197,7 +207,7 @@ pub(crate) async fn run(
     let rest = if let Ended::Stopped(_) = ended { run.take_rest(&mut reader, sink) } else { Vec::new() };
     let deliver = async {
         for event in printed.into_iter().chain(rest) {
-            let Some(permit) = sink.reserve(event.weight()).await else { return };
+            let Some(permit) = sink.reserve(event.needs()).await else { return };
             sink.send(permit, event);
         }
     };

@@ -105,7 +105,7 @@ pub fn session(data: &[u8]) {
                 let verified = context.verifier.verify_token(token).await;
                 session.renew(verified);
             }
-            session.take_answer();
+            while session.take_answer().is_some() {}
             for _ in 0..8 {
                 tokio::task::yield_now().await;
                 while let Some(frame) = queue.try_next() {

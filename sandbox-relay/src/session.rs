@@ -5,10 +5,12 @@
 //! - `execute`: takes an `execute`; `request`: checks it; `sink`: its execution's events and outcome, as messages
 //! - `calls`: results, states and cancels from the host
 //! - `rights`: what its token allows, and how another token takes its place; `epochs`: the secrets with which it is resumed on another connection
+//! - `credit`: how much both peers may send
 //! - `announced`: the host's tools by name; `faults`: how many faults end the session
 
 mod announced;
 mod calls;
+mod credit;
 mod epochs;
 mod execute;
 mod faults;
@@ -17,8 +19,9 @@ mod rights;
 mod sink;
 mod state;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,6 +39,7 @@ use crate::engine::Engine;
 use crate::outbound::{Numbering, Outbound};
 use crate::subject::SubjectPermit;
 use announced::AnnouncedTools;
+use credit::SessionCredit;
 pub(crate) use epochs::{Epoch, Epochs};
 use faults::Faults;
 pub(crate) use rights::TokenRights;
@@ -73,18 +77,12 @@ pub(crate) struct Session {
     state: Arc<SessionState>,
     mode: Mode,
     faults: Faults,
-    /// Work that the last message left, which is done before the next one is taken.
-    pending: Option<Pending>,
+    /// Token of a renewal, which is verified before the next message is taken; `None`: there is none.
+    renewal: Option<String>,
+    /// Answers to the last message, which are sent before the next one is taken.
+    answers: VecDeque<Payload>,
     /// Secrets of a session that has just become one that can be resumed.
     epochs: Option<Epochs>,
-}
-
-/// Work that a message left.
-enum Pending {
-    /// Verify the token of a renewal and pass the result to [`Session::renew`].
-    Renewal(String),
-    /// Send the answer.
-    Answer(Box<Payload>),
 }
 
 /// Way in which the peer opened the session.
@@ -129,9 +127,17 @@ impl Session {
             store: Mutex::default(),
             open: Mutex::<OpenWork>::default(),
             ended: Notify::new(),
+            credit: OnceLock::new(),
             announces_end: AtomicBool::new(false),
         };
-        Self { state: Arc::new(state), mode: Mode::New, faults: Faults::new(), pending: None, epochs: None }
+        Self {
+            state: Arc::new(state),
+            mode: Mode::New,
+            faults: Faults::new(),
+            renewal: None,
+            answers: VecDeque::new(),
+            epochs: None,
+        }
     }
 
     /// Takes one message, whose frame has `bytes` bytes.
@@ -166,63 +172,66 @@ impl Session {
         let Some(payload) = message.payload else {
             return self.faults.count().map(|()| Taken::Done);
         };
-        self.pending = self.hand_over(payload)?;
+        self.hand_over(payload)?;
         Ok(Taken::Done)
     }
 
-    /// Hands a payload to what it is for. Returns the work that it leaves.
-    fn hand_over(&mut self, payload: Payload) -> Result<Option<Pending>, Violation> {
+    /// Hands a payload to what it is for.
+    fn hand_over(&mut self, payload: Payload) -> Result<(), Violation> {
         let name = payload.kind().1;
         match (payload, self.mode) {
             (Payload::Hello(hello), Mode::Full) if self.state.outbound.delivery().received() == 1 => {
-                self.welcome(hello).map(answer)
+                let welcome = self.welcome(hello)?;
+                self.answers.push_back(welcome);
+                Ok(())
             }
-            (Payload::Execute(execute), mode) => match self.execute(execute, mode) {
-                Ok(()) => Ok(None),
-                Err(refusal) => self.faults.count().map(|()| Some(Pending::Answer(refusal))),
-            },
+            (Payload::Execute(execute), mode) => self.execute(execute, mode),
             (Payload::Renew(renew), Mode::Full) => {
+                self.renewal = Some(renew.token);
                 // A host renews now and then; one that does nothing else is at fault.
-                self.faults.count().map(|()| Some(Pending::Renewal(renew.token)))
+                self.faults.count()
             }
             (Payload::ToolsChanged(changed), Mode::Full) => {
                 // It costs as much as a hello; a host that sends nothing else is at fault.
                 self.faults.count()?;
                 self.state.announce(AnnouncedTools::new(changed.tools)?);
-                Ok(None)
+                Ok(())
             }
-            (Payload::CallState(state), Mode::Full) => self.call_state(&state).map(|()| None),
-            (Payload::ToolResult(result), mode) => self.tool_result(result, mode).map(|()| None),
-            (Payload::Error(error), Mode::Basic) => self.failed_call(error).map(|()| None),
+            (Payload::Credit(granted), Mode::Full) if self.state.credit.get().is_some() => {
+                if granted == wire::Credit::default() {
+                    self.faults.count()?;
+                }
+                self.state.credit.get().map_or(Ok(()), |credit| credit.add(&granted))
+            }
+            (Payload::CallState(state), Mode::Full) => self.call_state(&state),
+            (Payload::ToolResult(result), mode) => self.tool_result(result, mode),
+            (Payload::Error(error), Mode::Basic) => self.failed_call(error),
             (Payload::Cancel(cancel), Mode::Full) => {
                 self.cancel(&cancel);
-                Ok(None)
+                Ok(())
             }
-            (Payload::Ping(wire::Ping { id }), _) => Ok(answer(Payload::Pong(wire::Pong { id }))),
-            (Payload::Pong(_), _) => Ok(None),
+            (Payload::Ping(wire::Ping { id }), _) => {
+                self.answers.push_back(Payload::Pong(wire::Pong { id }));
+                Ok(())
+            }
+            (Payload::Pong(_), _) => Ok(()),
             _ => Err(Violation(format!("a {name} message is not expected here"))),
         }
     }
 
     /// Returns the token that is to be verified for [`Session::renew`]; `None`: there is none.
     pub(crate) fn renewal(&self) -> Option<&str> {
-        match &self.pending {
-            Some(Pending::Renewal(token)) => Some(token),
-            _ => None,
-        }
+        self.renewal.as_deref()
     }
 
     /// Returns whether an answer is to be sent.
     pub(crate) fn has_answer(&self) -> bool {
-        matches!(self.pending, Some(Pending::Answer(_)))
+        !self.answers.is_empty()
     }
 
-    /// Takes the answer that is to be sent; `None`: there is none.
+    /// Takes the next answer that is to be sent; `None`: there is none.
     pub(crate) fn take_answer(&mut self) -> Option<Payload> {
-        match self.pending.take_if(|pending| matches!(pending, Pending::Answer(_)))? {
-            Pending::Answer(answer) => Some(*answer),
-            Pending::Renewal(_) => None,
-        }
+        self.answers.pop_front()
     }
 
     /// Takes the secrets of a session that can be resumed, once; `None`: it cannot be, or not yet.
@@ -273,12 +282,12 @@ impl Session {
     }
 
     /// Answers hello.
-    fn welcome(&mut self, hello: wire::Hello) -> Result<Payload, Violation> {
+    fn welcome(&mut self, mut hello: wire::Hello) -> Result<Payload, Violation> {
         if hello.protocol_version == 0 {
             return Err(Violation("hello names no protocol version".into()));
         }
         let session = &self.state;
-        session.announce(AnnouncedTools::new(hello.tools)?);
+        session.announce(AnnouncedTools::new(std::mem::take(&mut hello.tools))?);
         let (grant, expires_in) = (session.grant(), session.expires.borrow().saturating_duration_since(Instant::now()));
         tracing::info!(
             session = session.number.0,
@@ -304,6 +313,11 @@ impl Session {
             tools: grant.tools.to_wire(),
             ..wire::Welcome::default()
         };
+        if wants(feature::CREDIT) {
+            let granted = hello.credit.as_ref().ok_or_else(|| Violation("hello grants no credit".into()))?;
+            let (credit, executions) = SessionCredit::new(granted).map_err(|error| Violation(error.to_string()))?;
+            welcome.credit = session.credit.set(credit).is_ok().then_some(executions);
+        }
         session.announces_end.store(wants(feature::GO_AWAY), Ordering::Relaxed);
         if let Some(epoch) = epoch {
             session.outbound.delivery().number(Numbering::Kept);
@@ -332,10 +346,6 @@ impl Activity {
     pub(crate) fn is_idle(&self) -> bool {
         self.0.lock().executions.is_empty()
     }
-}
-
-fn answer(payload: Payload) -> Option<Pending> {
-    Some(Pending::Answer(payload.into()))
 }
 
 /// Cuts a text from a peer to 64 bytes, for logs and errors.

@@ -94,7 +94,7 @@ impl Reader<'_> {
             let verified = self.verifier.verify_token(token).await;
             self.session.renew(verified);
         }
-        if self.session.has_answer() {
+        while self.session.has_answer() {
             let room = self.outbound.reserve(0).await?;
             if let Some(answer) = self.session.take_answer() {
                 room.send(answer);

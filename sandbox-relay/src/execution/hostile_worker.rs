@@ -31,7 +31,7 @@ impl EventSink for Sink {
         false
     }
 
-    async fn reserve(&self, _: usize) -> Option<()> {
+    async fn reserve(&self, _: Needs) -> Option<()> {
         Some(())
     }
 

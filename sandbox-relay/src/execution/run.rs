@@ -260,10 +260,16 @@ impl<'a> Run<'a> {
             }
         };
         self.tool_calls += 1;
-        let now = self.now();
-        let remaining = self.clocks.open(number, tool.clone(), now);
-        let (arguments, line) = (call.arguments, call.line);
+        let (arguments, line, remaining) = (call.arguments, call.line, Duration::ZERO);
         ControlFlow::Continue(Some(Event::Call { call: number, tool, arguments, remaining, line }))
+    }
+
+    /// Starts the clock of a call that is sent now.
+    pub(super) fn begin(&mut self, event: &mut Event) {
+        if let Event::Call { call, tool, remaining, .. } = event {
+            let now = self.now();
+            *remaining = self.clocks.open(*call, tool.clone(), now);
+        }
     }
 
     fn check_call(&self, tool: ToolName, arguments: &[u8], sink: &impl EventSink) -> Result<ToolName, CallFailure> {

@@ -1,5 +1,6 @@
 //! Takes an `execute`: checks it, reserves room for its source, and starts its execution or refuses it.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,27 +11,62 @@ use tokio::sync::mpsc;
 use super::announced::Suggestions;
 use super::sink::{SessionSink, run_execution};
 use super::state::{HeldSource, LiveExecution};
-use super::{Mode, Session, request};
+use super::{Mode, Session, Violation, request};
 use crate::execution::{CallStates, Control, ExecutionError, ExecutionRequest};
+use crate::outbound::Numbering;
 
 /// Maximum number of executions of one session that run or wait.
-const MAX_LIVE_EXECUTIONS: usize = 512;
+pub(super) const MAX_LIVE_EXECUTIONS: usize = 512;
+
+/// Fingerprint and length of the request of one execution.
+#[derive(Debug, Clone, Copy)]
+struct Charged {
+    request: u64,
+    /// Bytes of its texts, which the host has spent of its credit.
+    bytes: usize,
+}
+
+/// Returns a fingerprint of all that tells one request from another.
+fn fingerprint(execute: &wire::Execute) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&execute.code, &execute.input, &execute.local_tools, &execute.remote_tools).hash(&mut hasher);
+    (&execute.limits, &execute.bindings, execute.seed, execute.now_ms, execute.large_integers).hash(&mut hasher);
+    hasher.finish()
+}
 
 impl Session {
-    /// Starts an execution, which answers later by itself.
+    /// Starts an execution, which answers later by itself, or answers with a refusal: `INVALID_INPUT`, `OVERLOADED` or
+    /// `DRAINING`.
     ///
     /// # Errors
-    /// The refusal, as the message for the host: `INVALID_INPUT` or `OVERLOADED`.
-    pub(super) fn execute(&mut self, execute: wire::Execute, mode: Mode) -> Result<(), Box<Payload>> {
+    /// [`Violation`]: too many were refused, or the host had no credit for it.
+    pub(super) fn execute(&mut self, execute: wire::Execute, mode: Mode) -> Result<(), Violation> {
+        let resumes = self.state.outbound.delivery().numbering() == Numbering::Kept;
+        let request = if resumes { fingerprint(&execute) } else { 0 };
+        if resumes
+            && let Ok(id) = ExecutionId::try_from(execute.execution_id.clone())
+            && let Some(known) = self.state.lock().request(&id)
+        {
+            // A host that does not know whether its message arrived may send it again.
+            let other = || Violation(format!("the execution id {id} was used before, with something else in it"));
+            return if known == request { self.faults.count() } else { Err(other()) };
+        }
+        let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
+        let bytes = execute.code.len() + execute.input.len() + local;
+        if let Some(credit) = self.state.credit.get() {
+            credit.execution(bytes)?;
+        }
         // A basic peer sends no ids: it has one execution at a time.
         let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
-        self.start(execute, mode).map_err(|error| {
-            let error = error.into_wire(wire::Usage::default(), Vec::new());
-            Box::new(Payload::Error(wire::Error { execution_id, ..error }))
-        })
+        let Err(error) = self.start(execute, mode, Charged { request, bytes }) else { return Ok(()) };
+        let error = error.into_wire(wire::Usage::default(), Vec::new());
+        self.answers.push_back(Payload::Error(wire::Error { execution_id, ..error }));
+        let granted = self.state.credit.get().and_then(|credit| credit.execution_ended(bytes));
+        self.answers.extend(granted.map(Payload::Credit));
+        self.faults.count()
     }
 
-    fn start(&mut self, execute: wire::Execute, mode: Mode) -> Result<(), ExecutionError> {
+    fn start(&mut self, execute: wire::Execute, mode: Mode, charged: Charged) -> Result<(), ExecutionError> {
         let invalid = |message: String| ExecutionError::new(ErrorCode::InvalidInput, message);
         let overloaded = |message: String| ExecutionError::new(ErrorCode::Overloaded, message);
         let id = if mode == Mode::Full { execute.execution_id.clone() } else { "basic".into() };
@@ -56,13 +92,14 @@ impl Session {
             if live >= MAX_LIVE_EXECUTIONS {
                 return Err(overloaded(format!("{live} executions of this session run or wait already")));
             }
-            if mode == Mode::Full && open.knows(&id) {
+            if mode == Mode::Full && open.request(&id).is_some() {
                 return Err(invalid(format!("the execution id {id} was used before")));
             }
             // Room for one answer to each open call, and for a cancel.
             let (sender, commands) = mpsc::channel(request.limits.size(LimitName::ToolCallsInFlight) + 1);
             let states = Arc::<CallStates>::default();
-            open.executions.insert(id.clone(), LiveExecution { commands: sender, states: Arc::clone(&states) });
+            let live = LiveExecution { request: charged.request, commands: sender, states: Arc::clone(&states) };
+            open.executions.insert(id.clone(), live);
             Control { commands, states, place: None, stopped_for: self.state.context.config.resume_window }
         };
         let sink = SessionSink {
@@ -74,6 +111,7 @@ impl Session {
             id,
             traceparent,
             basic: mode != Mode::Full,
+            credit_bytes: charged.bytes,
         };
         tokio::spawn(run_execution(sink, request, control, warnings, held, begin_within));
         Ok(())

@@ -8,7 +8,7 @@ use relay_proto::{ErrorCode, wire};
 use tokio::time::Instant;
 
 use super::state::SessionGrant;
-use super::{Epoch, Session, answer, excerpt};
+use super::{Epoch, Session, excerpt};
 use crate::auth::{Identity, Unauthenticated};
 
 /// Rights of a token, and the instant at which they end.
@@ -40,7 +40,8 @@ impl Session {
     /// Takes the result of verifying the newer token of a renewal, and has its answer ready. A token that is refused changes
     /// nothing.
     pub(crate) fn renew(&mut self, verified: Result<Identity, Unauthenticated>) {
-        self.pending = answer(self.renewed(verified));
+        self.renewal = None;
+        self.answers.push_back(self.renewed(verified));
     }
 
     fn renewed(&self, verified: Result<Identity, Unauthenticated>) -> Payload {

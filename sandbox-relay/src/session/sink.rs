@@ -16,7 +16,7 @@ use super::announced::Suggestions;
 use super::state::{HeldSource, SessionGrant, SessionState};
 use crate::engine::{Lease, LeaseError};
 use crate::execution::{
-    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Outcome, WorkerCall,
+    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Needs, Outcome, WorkerCall,
 };
 use crate::outbound::Room;
 
@@ -82,6 +82,8 @@ pub(super) struct SessionSink {
     pub(super) traceparent: Option<TraceContext>,
     /// `true`: the peer said no hello; it uses short tool names, no ids and no cancels.
     pub(super) basic: bool,
+    /// Bytes that the host gets back of its credit when the execution has ended.
+    pub(super) credit_bytes: usize,
 }
 
 impl SessionSink {
@@ -129,15 +131,21 @@ impl SessionSink {
         // It counts as running until its outcome is queued: a host that does not read gets no more of them.
         {
             let mut open = self.session.lock();
-            open.executions.remove(&self.id);
-            if !self.basic {
-                open.remember(self.id.clone());
+            if self.basic {
+                open.executions.remove(&self.id);
+            } else {
+                open.end(&self.id);
             }
         }
         if let Some(room) = room {
             room.send(payload);
         }
         self.session.ended.notify_waiters();
+        if let Some(granted) = self.session.credit.get().and_then(|it| it.execution_ended(self.credit_bytes))
+            && let Some(room) = self.session.outbound.reserve(0).await
+        {
+            room.send(Payload::Credit(granted));
+        }
     }
 
     /// Tells a full peer that a call is cancelled.
@@ -177,8 +185,18 @@ impl EventSink for SessionSink {
         self.session.store().put(key, json)
     }
 
-    fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send {
-        self.session.outbound.reserve(weight)
+    async fn reserve(&self, needs: Needs) -> Option<Room> {
+        let Some(credit) = self.session.credit.get().filter(|_| needs.is_call) else {
+            return self.session.outbound.reserve(needs.bytes).await;
+        };
+        loop {
+            // No room is held meanwhile that others need.
+            credit.call().await;
+            let room = self.session.outbound.reserve(needs.bytes).await?;
+            if credit.spend_call(needs.bytes) {
+                return Some(room);
+            }
+        }
     }
 
     fn send(&mut self, room: Room, event: Event) {

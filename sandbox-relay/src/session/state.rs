@@ -1,8 +1,8 @@
 //! State of a session that its executions share with it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use relay_proto::code::warning;
 use relay_proto::limit::Clamped;
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::SessionContext;
 use super::announced::AnnouncedTools;
+use super::credit::SessionCredit;
 use crate::admission::SessionNumber;
 use crate::auth::Grant;
 use crate::execution::{CallStates, Command, WorkerCall};
@@ -44,6 +45,8 @@ pub(super) struct SessionState {
     pub(super) open: Mutex<OpenWork>,
     /// Notified when an execution has ended.
     pub(super) ended: Notify,
+    /// Credit of both peers; unset: they do not count.
+    pub(super) credit: OnceLock<SessionCredit>,
     /// `true`: the host wants to know when the relay shuts down.
     pub(super) announces_end: AtomicBool,
 }
@@ -109,7 +112,8 @@ pub(super) fn clamp_warning(clamped: &Clamped) -> wire::Warning {
 pub(super) struct OpenWork {
     pub(super) executions: HashMap<ExecutionId, LiveExecution>,
     past: VecDeque<ExecutionId>,
-    past_set: HashSet<ExecutionId>,
+    /// Fingerprints of the past executions by their ids.
+    past_requests: HashMap<ExecutionId, u64>,
     pub(super) calls: HashMap<CallId, (ExecutionId, WorkerCall)>,
     /// Id of the newest call; 0: there was none.
     pub(super) last_call: u64,
@@ -117,14 +121,29 @@ pub(super) struct OpenWork {
 
 /// Ways to tell something to an execution that runs or waits.
 pub(super) struct LiveExecution {
+    /// Fingerprint of its request.
+    pub(super) request: u64,
     pub(super) commands: mpsc::Sender<Command>,
     pub(super) states: Arc<CallStates>,
 }
 
 impl OpenWork {
-    /// Returns whether an execution has this id or had it not long ago.
-    pub(super) fn knows(&self, id: &ExecutionId) -> bool {
-        self.executions.contains_key(id) || self.past_set.contains(id)
+    /// Returns the fingerprint of the request of the execution that has this id or had it not long ago; `None`: there is
+    /// none.
+    pub(super) fn request(&self, id: &ExecutionId) -> Option<u64> {
+        self.executions.get(id).map(|live| live.request).or_else(|| self.past_requests.get(id).copied())
+    }
+
+    /// Removes an execution that has ended, and remembers its id. Forgets the oldest id over the maximum.
+    pub(super) fn end(&mut self, id: &ExecutionId) {
+        let Some(live) = self.executions.remove(id) else { return };
+        self.past.push_back(id.clone());
+        self.past_requests.insert(id.clone(), live.request);
+        if self.past.len() > REMEMBERED_EXECUTIONS
+            && let Some(oldest) = self.past.pop_front()
+        {
+            self.past_requests.remove(&oldest);
+        }
     }
 
     /// Returns whether the session has sent a call with this id, open or not.
@@ -138,16 +157,5 @@ impl OpenWork {
         let id = CallId(self.last_call);
         self.calls.insert(id, (execution, call));
         id
-    }
-
-    /// Remembers the id of an execution that has ended, and forgets the oldest one over the maximum.
-    pub(super) fn remember(&mut self, id: ExecutionId) {
-        self.past.push_back(id.clone());
-        self.past_set.insert(id);
-        if self.past.len() > REMEMBERED_EXECUTIONS
-            && let Some(oldest) = self.past.pop_front()
-        {
-            self.past_set.remove(&oldest);
-        }
     }
 }

@@ -174,6 +174,7 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
     let features = [
         "begin_within",
         "call_state",
+        "credit",
         "go_away",
         "granted_tools",
         "large_integers",
