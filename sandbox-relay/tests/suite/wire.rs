@@ -17,7 +17,8 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 use crate::support::{Fixture, connect_as, start_relay, within};
 
 /// A WebSocket to a relay, without our client library.
-pub(crate) struct Raw(WebSocketStream<TcpStream>);
+#[derive(Debug)]
+pub(crate) struct Raw(pub(crate) WebSocketStream<TcpStream>);
 
 impl Raw {
     pub(crate) async fn open(relay: &LocalRelay) -> Self {
@@ -26,9 +27,29 @@ impl Raw {
     }
 
     async fn open_with(relay: &LocalRelay, authorization: Option<&str>) -> Result<Self, WebSocketError> {
+        Self::open_as(relay, authorization, false).await
+    }
+
+    /// Opens a WebSocket that is there to resume a session.
+    pub(crate) async fn open_to_resume(relay: &LocalRelay, token: &str) -> Result<Self, WebSocketError> {
+        Self::open_as(relay, Some(&format!("Bearer {token}")), true).await
+    }
+
+    pub(crate) async fn open_with_token(relay: &LocalRelay, token: &str) -> Result<Self, WebSocketError> {
+        Self::open_with(relay, Some(&format!("Bearer {token}"))).await
+    }
+
+    async fn open_as(
+        relay: &LocalRelay,
+        authorization: Option<&str>,
+        is_to_resume: bool,
+    ) -> Result<Self, WebSocketError> {
         let mut request = format!("ws://{}/ws", relay.address()).into_client_request()?;
         if let Some(authorization) = authorization {
             request.headers_mut().insert("authorization", authorization.parse().unwrap());
+        }
+        if is_to_resume {
+            request.headers_mut().insert("relay-resume", "1".parse().unwrap());
         }
         let stream = TcpStream::connect(relay.address()).await?;
         let (socket, _) = within(tokio_tungstenite::client_async(request, stream)).await?;
@@ -48,14 +69,23 @@ impl Raw {
     }
 
     /// The next message of the relay.
-    async fn message(&mut self) -> wire::Message {
-        loop {
-            match within(self.0.next()).await.expect("it closed").unwrap() {
-                Message::Binary(bytes) => return frame::decode(bytes).unwrap(),
-                Message::Ping(_) | Message::Pong(_) => {}
-                other => panic!("{other:?}"),
+    pub(crate) async fn message(&mut self) -> wire::Message {
+        self.try_message().await.expect("it closed")
+    }
+
+    /// Returns the next message of the relay; `None`: the socket ended without one.
+    pub(crate) async fn try_message(&mut self) -> Option<wire::Message> {
+        within(async {
+            loop {
+                match self.0.next().await?.ok()? {
+                    Message::Binary(bytes) => return Some(frame::decode(bytes).unwrap()),
+                    Message::Ping(_) | Message::Pong(_) => {}
+                    Message::Close(_) => return None,
+                    other => panic!("{other:?}"),
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(crate) async fn payload(&mut self) -> Payload {
@@ -69,7 +99,7 @@ impl Raw {
         }
     }
 
-    async fn error(&mut self) -> wire::Error {
+    pub(crate) async fn error(&mut self) -> wire::Error {
         match self.payload().await {
             Payload::Error(error) => error,
             other => panic!("{other:?}"),
@@ -84,7 +114,7 @@ impl Raw {
     }
 
     /// Reads until the relay closes, and returns its close frame.
-    async fn close(&mut self) -> CloseFrame {
+    pub(crate) async fn close(&mut self) -> CloseFrame {
         loop {
             match within(self.0.next()).await {
                 Some(Ok(Message::Close(Some(frame)))) => return frame,
@@ -98,8 +128,14 @@ impl Raw {
 
     /// Says hello with these tools.
     pub(crate) async fn hello(&mut self, tools: &[&str]) -> wire::Welcome {
+        self.hello_with(tools, &[]).await
+    }
+
+    /// Says hello with these tools and features.
+    pub(crate) async fn hello_with(&mut self, tools: &[&str], features: &[&str]) -> wire::Welcome {
+        let features = features.iter().map(|name| (*name).to_owned()).collect();
         let tools = tools.iter().map(|name| wire::Tool { name: (*name).into(), ..wire::Tool::default() }).collect();
-        let hello = wire::Hello { protocol_version: 1, tools, ..wire::Hello::default() };
+        let hello = wire::Hello { protocol_version: 1, tools, features, ..wire::Hello::default() };
         self.send_message(wire::Message { sequence: 1, ..Payload::Hello(hello).into() }).await;
         match self.payload().await {
             Payload::Welcome(welcome) => welcome,
@@ -519,7 +555,7 @@ async fn a_token_that_is_not_good_is_401() {
     let mut answers = std::collections::BTreeSet::new();
     let authorizations = bad.iter().map(|token| format!("Bearer {token}"));
     for authorization in authorizations.chain([format!("Basic {signed}"), "Bearer".into(), signed.clone()]) {
-        match Raw::open_with(&relay, Some(&authorization)).await.err().expect(&authorization) {
+        match Raw::open_with(&relay, Some(&authorization)).await.expect_err(&authorization) {
             WebSocketError::Http(response) => {
                 assert_eq!(response.status(), 401, "{authorization}");
                 let mut headers: Vec<_> = response.headers().keys().map(ToString::to_string).collect();
