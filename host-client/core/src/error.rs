@@ -154,15 +154,21 @@ impl Error {
         }
     }
 
-    /// Tells whether the same request may be made again later: nothing of it was run. That is so where no relay was reached or
+    /// Tells whether the same request may be made again later: no tool was called for it. That is so where no relay was reached or
     /// it was busy ([`Error::Unreachable`], [`Error::Cut`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`), or it is shutting
-    /// down (`DRAINING`; another relay can take the request at once). An execution that was lost on its way is not among them:
-    /// its tools may have run.
+    /// down (`DRAINING`; another relay can take the request at once). An execution that was lost (`SESSION_LOST`) is among them
+    /// only if it had called nothing: [`ExecutionError::calls`] is empty.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Cut { .. } => true,
             Self::Status { status, .. } => matches!(status.as_u16(), 429 | 502..=504),
-            _ => matches!(self.error_code(), Some(ErrorCode::Overloaded | ErrorCode::Draining)),
+            Self::Execution(error) => match error.code {
+                Code::Known(ErrorCode::Overloaded | ErrorCode::Draining) => true,
+                // Tools run on this host alone, and none of them was called.
+                Code::Known(ErrorCode::SessionLost) => error.calls.is_empty(),
+                _ => false,
+            },
+            _ => false,
         }
     }
 

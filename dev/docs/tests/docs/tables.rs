@@ -179,6 +179,21 @@ fn every_flag_of_relay_host_is_described_and_no_other() {
 }
 
 #[test]
+fn every_claim_of_a_token_is_described() {
+    let source = fs::read_to_string(root().join("sandbox-relay/src/auth.rs")).unwrap();
+    let (_, claims) = source.split_once("struct Claims {").unwrap();
+    let (claims, _) = claims.split_once('}').unwrap();
+    let fields = claims.lines().filter_map(|line| Some(line.trim().split_once(": ")?.0));
+    let mut read: BTreeSet<_> = fields.filter(|field| field.chars().all(|it| it.is_ascii_lowercase())).collect();
+    assert!(read.len() > 6, "{read:?}");
+    // The library that verifies tokens reads it by itself.
+    assert!(source.contains("validate_nbf: true"));
+    read.insert("nbf");
+    let page = page("docs/tokens-and-tls.md");
+    assert_eq!(first_cells(&page, &["claim", "required", "meaning"]).into_iter().collect::<BTreeSet<_>>(), read);
+}
+
+#[test]
 fn every_flag_of_token_is_described() {
     let page = page("docs/tokens-and-tls.md");
     let own = first_cells(&page, &["flag of token"]);

@@ -57,8 +57,9 @@ async fn a_call_that_needs_no_relay_outlives_it() {
     let sent = client.execute(code()).await.unwrap();
     relay.execution().await;
     drop(relay);
-    assert_code(&within(sent).await.unwrap_err(), ErrorCode::SessionLost);
-    assert!(client.is_over());
+    let error = within(sent).await.unwrap_err();
+    assert_code(&error, ErrorCode::SessionLost);
+    assert!(error.is_retryable() && client.is_over(), "it had called nothing: {error}");
     bank.may_end.notify_one();
     let outcome = within(own).await.unwrap();
     assert_eq!((outcome.value().unwrap(), outcome.usage.tool_calls), (json!("paid"), 1));
@@ -67,7 +68,7 @@ async fn a_call_that_needs_no_relay_outlives_it() {
     assert_eq!(within(client.run(one_call("files.read"))).await.unwrap().value().unwrap(), json!("read"));
     let error = within(client.run(code())).await.unwrap_err();
     assert_code(&error, ErrorCode::SessionLost);
-    assert!(!error.to_string().contains("before that"), "{error}");
+    assert!(error.is_retryable() && !error.to_string().contains("before that"), "{error}");
     assert_code(&within(client.run(one_call("secrets.read"))).await.unwrap_err(), ErrorCode::CheckFailed);
 }
 
@@ -90,7 +91,9 @@ async fn what_was_called_stands_in_the_error_of_a_lost_execution() {
     within(bank.begun.notified()).await;
     drop(relay);
 
-    let Err(Error::Execution(error)) = within(running).await else { panic!("it ended well") };
+    let error = within(running).await.unwrap_err();
+    assert!(!error.is_retryable());
+    let Error::Execution(error) = error else { panic!("{error}") };
     let ExecutionError { calls, usage, .. } = &*error;
     assert_eq!((&error.code, usage.tool_calls, calls.count()), (&ErrorCode::SessionLost.into(), 4, 4));
     let groups: Vec<_> = calls.groups().iter().map(|it| (it.tool.as_str(), it.effect, it.end, it.count)).collect();
