@@ -41,7 +41,7 @@ pub fn cap(field: u32) -> Option<Cap> {
         15 => (KIB, 8),                       // call_state
         16 => (KIB, 8),                       // resume
         17 => (64 * KIB, 8_192),              // resumed: the patterns of the token
-        18 => (64, 8),                        // credit
+        18 => (KIB, 8),                       // credit
         19 => (KIB, 8),                       // go_away
         _ => return None,
     };
