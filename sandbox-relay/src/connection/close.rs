@@ -84,10 +84,7 @@ pub(super) fn of_peer(close: Option<CloseFrame>) -> End {
 pub(super) async fn close(mut socket: Socket, mut queue: OutboundQueue, close: Close, knows_loss: bool) {
     let Close { code, reason, last, loss } = close;
     tracing::debug!(%code, reason, "closing");
-    let lost = loss.filter(|_| knows_loss).map(|loss| {
-        let (error, code) = (reason.clone(), ErrorCode::SessionLost.as_str().into());
-        Box::new(Payload::Error(wire::Error { error, code, loss: loss.into(), ..wire::Error::default() }))
-    });
+    let lost = loss.filter(|_| knows_loss).map(|loss| Box::new(session_lost(loss, &reason)));
     let closed = async {
         while let Some(frame) = queue.try_next() {
             socket.feed(Message::Binary(frame)).await?;
@@ -105,13 +102,21 @@ pub(super) async fn close(mut socket: Socket, mut queue: OutboundQueue, close: C
     let _ = tokio::time::timeout(CLOSE_WITHIN, closed).await;
 }
 
+/// Returns the last word of a session that cannot be resumed.
+fn session_lost(loss: SessionLoss, reason: &str) -> Payload {
+    let (error, code) = (reason.to_owned(), ErrorCode::SessionLost.as_str().into());
+    Payload::Error(wire::Error { error, code, loss: loss.into(), ..wire::Error::default() })
+}
+
 /// Closes a connection that another one of the same session has replaced.
 pub(super) async fn replaced(mut socket: Socket) {
+    let reason = "the session was resumed on another connection";
     let closed = async {
-        let frame = CloseFrame { code: CloseCode::Policy, reason: "the session was resumed elsewhere".into() };
-        if socket.close(Some(frame)).await.is_ok() {
-            while socket.next().await.is_some_and(|message| message.is_ok()) {}
-        }
+        let last = frame::encode(&session_lost(SessionLoss::Epoch, reason).into());
+        socket.send(Message::Binary(last)).await?;
+        socket.close(Some(CloseFrame { code: CloseCode::Policy, reason: reason.into() })).await?;
+        while socket.next().await.is_some_and(|message| message.is_ok()) {}
+        Ok::<_, WebSocketError>(())
     };
     let _ = tokio::time::timeout(CLOSE_WITHIN, closed).await;
 }
