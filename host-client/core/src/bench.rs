@@ -64,7 +64,7 @@ impl HostSide {
             remaining_ms: 30_000,
             ..wire::ToolCall::default()
         });
-        self.session.handle(wire::Message { sequence: self.sequence, ..call.into() }).ok()?;
+        self.session.handle(wire::Message { sequence: self.sequence, ..call.into() }, 0).ok()?;
         match self.answers.next().await?.payload? {
             Payload::ToolResult(result) => Some(result),
             _ => None,

@@ -1,5 +1,6 @@
 //! The client of a relay: connecting, running code there, and the outcome.
 
+mod builder;
 #[cfg(feature = "short-path")]
 mod check;
 mod execution;
@@ -12,11 +13,9 @@ mod request;
 #[cfg(feature = "short-path")]
 mod short_path;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use base64::Engine as _;
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
@@ -31,12 +30,17 @@ use crate::event::{Event, Route};
 use crate::host::Host;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
-use crate::session::Session;
-use crate::session::connection;
+use crate::session::connection::{self, Connected};
+use crate::session::grant::TokenGrant;
+use crate::session::{self, Session, token};
 use crate::trace;
 
 pub use crate::outcome::{Usage, Warning};
-pub use crate::session::config::ClientConfig;
+pub use crate::session::config::{Backoff, ClientConfig};
+pub use crate::session::credit::CallCapacity;
+pub use crate::session::state::{ConnectionState, SessionLoss, StateChanges};
+pub use crate::session::token::{TokenError, TokenSource};
+pub use builder::ClientBuilder;
 #[cfg(feature = "short-path")]
 pub use check::Mistake;
 pub use execution::Execution;
@@ -51,63 +55,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The time that code which names a server waits for the relay to hear of changed tools.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The maximum number of bytes of a token that are read.
-const MAX_TOKEN_BYTES: usize = 16 << 10;
-
-/// Reads the subject of a token without checking the token, which the relay has done; `None`: it has no readable
-/// subject.
-fn subject(token: &str) -> Option<String> {
-    let claims = token.get(..token.len().min(MAX_TOKEN_BYTES))?.split('.').nth(1)?;
-    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).ok()?;
-    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
-    Some(claims.get("sub")?.as_str()?.to_owned())
-}
-
-/// Returns the limits whose names this version knows, without the others.
-fn known_limits(limits: &BTreeMap<String, u64>) -> LimitOverrides {
-    let mut known = LimitOverrides::default();
-    for (name, value) in limits {
-        if let Ok(name) = name.parse() {
-            known.set(name, *value);
-        }
-    }
-    known
-}
-
 /// A session with a relay. Clones share it; it ends when the last is dropped.
 #[derive(Clone)]
 pub struct Client {
     session: Arc<Session>,
     welcome: Arc<wire::Welcome>,
-    /// The limits and tools that the token allows; a renewal replaces them.
-    grant: Arc<RwLock<TokenGrant>>,
     queue_timeout: Duration,
     /// The subject of the token, as the token says; `unknown` if it cannot be read.
     subject: Arc<str>,
     /// The conversation that executions belong to.
     conversation: Arc<Conversation>,
-}
-
-/// The limits and tools that a token allows.
-#[derive(Debug, Clone)]
-struct TokenGrant {
-    /// The limits of an execution that asks for nothing lower.
-    limits: LimitOverrides,
-    /// The patterns of the tools that exist for its executions.
-    tools: ToolPatterns,
-}
-
-impl TokenGrant {
-    fn new(limits: &BTreeMap<String, u64>, tools: &[String]) -> Self {
-        let tools = ToolPatterns::new((!tools.is_empty()).then(|| tools.to_vec()));
-        Self { limits: known_limits(limits), tools }
-    }
-
-    /// Returns the limit that holds for a request: the lowest of the token's, the maximum and the request's.
-    fn effective_limit(&self, asked: &LimitOverrides, name: LimitName) -> u64 {
-        let session = self.limits.get(name).unwrap_or(u64::MAX);
-        session.min(name.maximum()).min(asked.get(name).unwrap_or(u64::MAX).max(name.minimum()))
-    }
 }
 
 impl std::fmt::Debug for Client {
@@ -122,6 +79,7 @@ impl Client {
     ///
     /// # Errors
     /// - [`Error::Address`]: the address is not one, or would send the token in the clear.
+    /// - [`Error::Token`]: the source of tokens gives none.
     /// - [`Error::Unreachable`]: no relay answers within [`ClientConfig::connect_timeout`].
     /// - [`Error::Certificate`]: the relay's certificate is not accepted.
     /// - [`Error::Cut`]: the connection ended before there was a session.
@@ -134,18 +92,17 @@ impl Client {
     pub async fn connect(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
         let host = host.into();
         host.policy.check()?;
-        let (session, welcome) = connection::connect(&config, host).await?;
-        let subject = subject(&config.token).unwrap_or_else(|| "unknown".into());
-        Ok(Self::over(session, welcome, config.queue_timeout, &subject))
+        let queue_timeout = config.queue_timeout;
+        let Connected { session, welcome, token } = connection::connect(config, host).await?;
+        let subject = token::subject(&token).unwrap_or_else(|| "unknown".into());
+        Ok(Self::over(session, welcome, queue_timeout, &subject))
     }
 
     /// Makes the client of a session that has begun.
     pub(crate) fn over(session: Arc<Session>, welcome: wire::Welcome, queue_timeout: Duration, subject: &str) -> Self {
-        let grant = Arc::new(RwLock::new(TokenGrant::new(&welcome.limits, &welcome.tools)));
         Self {
             session,
             welcome: Arc::new(welcome),
-            grant,
             queue_timeout,
             subject: subject.into(),
             conversation: Arc::default(),
@@ -155,6 +112,44 @@ impl Client {
     /// Tells whether the session has ended, so that no code can be run in it any more but single calls on this host.
     pub fn is_over(&self) -> bool {
         self.session.ledger.is_lost()
+    }
+
+    /// Returns the state of the connection to the relay.
+    pub fn state(&self) -> ConnectionState {
+        self.session.state()
+    }
+
+    /// Returns the states of the connection from now on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: host_client_core::Client) {
+    /// use host_client_core::ConnectionState;
+    ///
+    /// let mut changes = client.state_changes();
+    /// while let Some(state) = changes.next().await {
+    ///     match state {
+    ///         ConnectionState::Connected => println!("connected again"),
+    ///         ConnectionState::Reconnecting { reason, .. } => println!("{reason}; trying again"),
+    ///         ConnectionState::Lost { reason, .. } => println!("the session is over: {reason}"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn state_changes(&self) -> StateChanges {
+        self.session.state_changes()
+    }
+
+    /// Returns the maximum time for which the session is resumed after its connection was lost: the shorter of
+    /// [`ClientConfig::resume`] and the relay's. Zero: it ends with its connection.
+    pub fn resume_window(&self) -> Duration {
+        self.session.window()
+    }
+
+    /// Tells whether the relay shuts down: it begins no more executions, and those that run have a while to end. A
+    /// [`LazyClient`] then connects again for the next ones.
+    pub fn is_draining(&self) -> bool {
+        self.session.drains_at().is_some()
     }
 
     /// Returns the host: its tools, policy, approver and audit.
@@ -178,11 +173,7 @@ impl Client {
 
     /// Returns the limits that an execution has here unless it asks for less, as far as this version knows them.
     pub fn limits(&self) -> LimitOverrides {
-        self.grant().limits
-    }
-
-    fn grant(&self) -> TokenGrant {
-        self.grant.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session.grant().limits
     }
 
     fn offers(&self, feature: &str) -> bool {
@@ -200,22 +191,9 @@ impl Client {
         if !self.offers(feature::RENEW) {
             return Err(Error::Refused("it cannot renew a session".into()));
         }
-        let over = || Error::from(Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")));
-        // From here on there is no await until it is sent: a caller that drops this future leaves nothing half done.
-        let room = self.session.outbound.reserve().await.map_err(|_| over())?;
-        let on_its_way = || Error::Refused("a renewal is on its way already".into());
-        let answer = self.session.expect_renewal().ok_or_else(on_its_way)?;
-        room.send(Payload::Renew(wire::Renew { token: token.to_owned() }));
-        let renewed = answer.await.map_err(|_| over())?;
-        match renewed.code.as_str() {
-            "" => {
-                *self.grant.write().unwrap_or_else(PoisonError::into_inner) =
-                    TokenGrant::new(&renewed.limits, &renewed.tools);
-                Ok(Duration::from_millis(renewed.expires_in_ms))
-            }
-            "UNAUTHENTICATED" => Err(Error::Unauthenticated),
-            _ => Err(Error::Refused(renewed.error)),
-        }
+        let answer = Arc::clone(&self.session).show(token).await?;
+        let renewed = answer.await.map_err(|_dropped| session::over())?;
+        self.session.renewed(token.to_owned(), renewed)
     }
 
     /// Returns the bindings that an execution may ask for here.
@@ -262,11 +240,13 @@ impl Client {
     }
 
     /// Starts code. Code that names an MCP server which is being started, and whose tools are not known yet, waits for it
-    /// first. It runs until it ends or the returned [`Execution`] is dropped. Code that is a single call needs no relay: it
+    /// first. While the session is being resumed, this waits for the connection. The code runs until it ends or the returned [`Execution`] is dropped. Code that is a single call needs no relay: it
     /// runs after the session is over, too, with the tools and limits of its last token.
     ///
     /// # Errors
-    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over.
+    /// - [`Error::Execution`] with `SESSION_LOST`: the session is over, and nothing was run.
+    /// - [`Error::Execution`] with `OVERLOADED`: the relay took no further execution of this session within
+    ///   [`ClientConfig::queue_timeout`], and nothing was run.
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
@@ -276,7 +256,7 @@ impl Client {
         }
         // Before the route is chosen, which depends on the bindings.
         let mut request = request.with_offered(self.offered());
-        let grant = self.grant();
+        let grant = self.session.grant();
         let (budget, within) = self.budget(&request, &grant)?;
         #[cfg(feature = "short-path")]
         let (plan, warnings) = self.plan(&request, &budget, &grant);
@@ -299,7 +279,7 @@ impl Client {
             }
             Some(short_path::Plan::Refused(error)) => {
                 context.tell(Event::RouteChosen(Route::Host));
-                self.session.ledger.end(&context.id, Err(error));
+                self.session.ledger.end(&context.id, Err(*error));
                 return Ok(execution);
             }
             Some(short_path::Plan::Code(code)) => request.code = code,
@@ -326,12 +306,33 @@ impl Client {
             self.session.ledger.end(&context.id, Err(ExecutionError::new(ErrorCode::InvalidInput, text)));
             return Ok(execution);
         }
+        // Nothing is sent before there is a connection and credit: an execution that waits in vain was not begun.
+        if let Err(error) = self.may_begin(size as u64).await {
+            self.session.ledger.end(&context.id, Err(error.clone()));
+            return Err(Box::new(error).into());
+        }
         self.session.ledger.start(&context.id).map_err(lost)?;
         if self.session.outbound.send(message).await.is_err() {
             return Err(lost("the session is over".into()));
         }
         context.tell(Event::Started);
         Ok(execution)
+    }
+
+    /// Waits until an execution of this size in bytes may be sent: there is a connection, and the relay has granted credit.
+    ///
+    /// # Errors
+    /// `SESSION_LOST`: the session could not be resumed. `OVERLOADED`: there was no credit within the time for queueing.
+    async fn may_begin(&self, bytes: u64) -> Result<(), ExecutionError> {
+        let lost = |reason| ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent();
+        self.session.connected().await.map_err(lost)?;
+        let credit = tokio::time::timeout(self.queue_timeout, self.session.take_credit(bytes)).await;
+        credit.map_err(|_elapsed| {
+            let text = "nothing was run: the relay took no further execution of this session in time";
+            ExecutionError::new(ErrorCode::Overloaded, text)
+        })?;
+        // The wait for credit may have been long.
+        self.session.connected().await.map_err(lost)
     }
 
     /// Opens an execution in the ledger, with its budget and the context of its calls.
@@ -393,5 +394,5 @@ impl Client {
 }
 
 fn lost(reason: String) -> Error {
-    Box::new(ExecutionError::new(ErrorCode::SessionLost, reason)).into()
+    Box::new(ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent()).into()
 }

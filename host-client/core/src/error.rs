@@ -2,6 +2,7 @@
 
 mod calls;
 mod connect;
+mod copied;
 
 use std::fmt;
 use std::io;
@@ -66,6 +67,9 @@ pub enum Error {
         /// The reason, for people.
         reason: String,
     },
+    /// The source of tokens gave none.
+    #[error("no token could be had: {0}")]
+    Token(Box<dyn std::error::Error + Send + Sync>),
     /// The relay does not accept the token.
     #[error("the relay does not accept the token: it may be missing, expired, or made for another relay")]
     Unauthenticated,
@@ -157,7 +161,8 @@ impl Error {
     /// Tells whether the same request may be made again later: no tool was called for it. That is so where no relay was reached or
     /// it was busy ([`Error::Unreachable`], [`Error::Cut`], [`Error::Status`] with 429, 502, 503 or 504, `OVERLOADED`), or it is shutting
     /// down (`DRAINING`; another relay can take the request at once). An execution that was lost (`SESSION_LOST`) is among them
-    /// only if it had called nothing: [`ExecutionError::calls`] is empty.
+    /// only if it had called nothing: [`ExecutionError::calls`] is empty, as it is where the code was not sent at all
+    /// ([`ExecutionError::is_unsent`]).
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Cut { .. } => true,
@@ -181,6 +186,7 @@ impl Error {
                 | Self::Certificate { .. }
                 | Self::Cut { .. }
                 | Self::NoRelay { .. }
+                | Self::Token(_)
                 | Self::Unauthenticated
                 | Self::Status { .. }
                 | Self::Refused(_)
@@ -190,7 +196,7 @@ impl Error {
 
     /// Tells whether the token is the reason: it is not accepted, or does not allow this.
     pub fn is_auth(&self) -> bool {
-        matches!(self, Self::Unauthenticated)
+        matches!(self, Self::Unauthenticated | Self::Token(_))
             || matches!(self.error_code(), Some(ErrorCode::Unauthenticated | ErrorCode::PermissionDenied))
     }
 
@@ -242,6 +248,8 @@ pub struct ExecutionError {
     pub output: Vec<OutputItem>,
     /// The tool calls of the execution that came to this host, and how they ended.
     pub calls: Calls,
+    /// `true`: the code was not sent to a relay, and nothing was run.
+    pub is_unsent: bool,
 }
 
 impl ExecutionError {
@@ -259,6 +267,7 @@ impl ExecutionError {
             warnings: Vec::new(),
             output: Vec::new(),
             calls: Calls::default(),
+            is_unsent: false,
         }
     }
 
@@ -276,6 +285,11 @@ impl ExecutionError {
             )
         );
         (is_stopped && !self.calls.is_empty()) || self.calls.unknown().next().is_some()
+    }
+
+    /// Returns the error as one of code that was not sent to a relay.
+    pub(crate) fn unsent(self) -> Self {
+        Self { is_unsent: true, ..self }
     }
 
     /// Returns the limit that was hit; `None`: no limit was, or this version does not know it.
@@ -301,6 +315,7 @@ impl From<relay_proto::wire::Error> for ExecutionError {
             warnings: error.warnings.into_iter().map(Into::into).collect(),
             output: Vec::new(),
             calls: Calls::default(),
+            is_unsent: false,
         }
     }
 }

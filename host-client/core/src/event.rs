@@ -131,6 +131,17 @@ pub enum Event {
     },
     /// The code wrote output, with `console` or with `emit`.
     Output(OutputItem),
+    /// The connection to the relay was lost, and the client tries to resume the session. The code goes on at the relay; its
+    /// calls wait.
+    Disconnected {
+        /// The reason, for people.
+        reason: Arc<str>,
+    },
+    /// The session was resumed on another connection: nothing is lost, and nothing is done twice.
+    Resumed {
+        /// The time without a connection.
+        after: Duration,
+    },
     /// The code returned a value.
     Result {
         /// The length of the value's JSON, in bytes.

@@ -57,7 +57,7 @@ pub fn session(mut data: &[u8]) {
             data = rest;
             let Ok(message) = frame::decode(Bytes::copy_from_slice(piece)) else { break };
             let before = ran.load(Ordering::SeqCst);
-            if session.handle(message).is_err() {
+            if session.handle(message, length).is_err() {
                 break;
             }
             for _ in 0..4 {

@@ -59,8 +59,8 @@ pub mod __private {
 
 pub use audit::{Audit, AuditConfig, AuditError};
 pub use client::{
-    Check, Client, ClientConfig, ClientLease, ConnectionPool, ExecuteRequest, Execution, LargeIntegers, LazyClient,
-    Outcome,
+    Backoff, CallCapacity, Check, Client, ClientBuilder, ClientConfig, ClientLease, ConnectionPool, ConnectionState,
+    ExecuteRequest, Execution, LargeIntegers, LazyClient, Outcome, SessionLoss, StateChanges, TokenError, TokenSource,
 };
 pub use describe::UnknownTool;
 pub use error::{Error, ExecutionError};

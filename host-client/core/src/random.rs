@@ -12,6 +12,11 @@ pub(crate) fn new_trace() -> TraceContext {
     TraceContext::new(u128::from(random()) << 64 | u128::from(random()), random())
 }
 
+/// Returns a random share, from 0 up to 1.
+pub(crate) fn random_share() -> f64 {
+    f64::from(u32::try_from(random() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
+}
+
 /// Returns a random number. It is not cryptographically secure.
 fn random() -> u64 {
     // Each `RandomState` has other keys, which the standard library seeds from the operating system.

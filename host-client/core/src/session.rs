@@ -4,35 +4,82 @@
 mod announce;
 pub(crate) mod config;
 pub(crate) mod connection;
+pub(crate) mod credit;
+mod delivery;
+pub(crate) mod grant;
+mod life;
+mod renewal;
+mod socket;
+pub(crate) mod state;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
+pub(crate) mod token;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use relay_proto::wire::message::Payload;
-use relay_proto::{CallId, ExecutionId, wire};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
+use relay_proto::{CallId, ErrorCode, ExecutionId, wire};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::call::dispatch::{self, Caller};
 use crate::call::ledger::{Ledger, Refused};
-use crate::error::ExecutionError;
+use crate::error::{Error, ExecutionError};
+use crate::event::Event;
 use crate::host::Host;
 use crate::random::random_key;
 use crate::text::short_name;
 use announce::Announced;
+use credit::{CallCredit, ExecutionCredit};
+use delivery::Delivery;
+use grant::TokenGrant;
+use state::{Connectedness, ConnectionState, SessionLoss, StateChanges};
+use token::Tokens;
 
-/// The maximum number of messages that wait to be written.
-const MESSAGES: usize = 256;
+pub(crate) use delivery::{Outbound, Outbox};
+
 /// The maximum length of a relay's text in an error of the host, in bytes; the rest is cut off.
 const MAX_REASON_BYTES: usize = 200;
 
-/// The reason why a session ends: the relay ended it, or broke the protocol.
+/// The maximum time of a relay's shutdown that is counted with.
+const MAX_DRAIN: Duration = Duration::from_secs(86_400);
+
+/// The reason why a session ends: the relay ended it, broke the protocol, or cannot be reached any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct SessionFault(String);
+#[error("{reason}")]
+pub(crate) struct SessionFault {
+    reason: String,
+    /// The reason why it cannot be resumed; `None`: there is another reason for its end.
+    loss: Option<SessionLoss>,
+}
+
+impl SessionFault {
+    pub(crate) fn new(reason: String) -> Self {
+        Self { reason, loss: None }
+    }
+
+    fn lost(loss: SessionLoss, reason: String) -> Self {
+        Self { reason, loss: Some(loss) }
+    }
+}
+
+/// The features of a session, which hello and welcome agree on.
+#[derive(Debug, Default)]
+struct Terms {
+    /// `true`: the relay wants to know of calls that await approval.
+    knows_states: bool,
+    /// `true`: the relay announces its end.
+    goes_away: bool,
+    /// The maximum time for which the session can be resumed after its connection was lost; `None`: it cannot.
+    window: Option<Duration>,
+    /// The relay's credit for tool calls; `None`: its calls are not counted.
+    calls: Option<wire::Credit>,
+    /// The credit for executions; `None`: they are not counted.
+    executions: Option<wire::Credit>,
+}
 
 /// One session: the executions and calls that run in it, and the way to the relay.
 pub(crate) struct Session {
@@ -40,17 +87,21 @@ pub(crate) struct Session {
     /// The random name of the session in the audit. The relay does not choose it.
     pub(crate) key: String,
     pub(crate) ledger: Ledger,
-    pub(crate) outbound: mpsc::Sender<Payload>,
+    pub(crate) outbound: Outbound,
+    terms: Terms,
+    delivery: Arc<Delivery>,
+    /// The credit for executions; `None`: they are not counted.
+    executions: Option<ExecutionCredit>,
     /// The receiver's end of a renewal's answer; `None`: no renewal is on its way.
     renewal: Mutex<Option<oneshot::Sender<wire::Renewed>>>,
-    /// `true`: the relay wants to know of calls that await approval.
-    knows_states: bool,
-    /// The sequence number of the last message of the relay. Welcome was the first.
-    received: AtomicU64,
+    tokens: Arc<Tokens>,
+    /// The limits and tools that the token allows; a renewal replaces them.
+    grant: RwLock<TokenGrant>,
     /// The last announcement of the tools to the relay.
     announced: watch::Sender<Announced>,
-    /// `true`: the session is over.
-    is_over: watch::Sender<bool>,
+    connectedness: Connectedness,
+    /// The time at which the relay ends the session; `None`: it goes on.
+    drains_at: Mutex<Option<Instant>>,
     /// The place among a pool's connections, which is free when the session is gone.
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -61,64 +112,38 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The messages of a session to the relay, in the order in which they are sent.
-pub(crate) struct Outbox {
-    queue: mpsc::Receiver<Payload>,
-    session: Weak<Session>,
-    /// The sequence number of the last message. Hello was the first.
-    sequence: u64,
-}
-
-impl fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox").field("sequence", &self.sequence).finish_non_exhaustive()
-    }
-}
-
-impl Outbox {
-    /// Waits for the next message; `None`: the client is gone.
-    pub(crate) async fn next(&mut self) -> Option<wire::Message> {
-        let payload = self.queue.recv().await?;
-        Some(self.numbered(payload))
-    }
-
-    /// Returns the next message if one is queued; `None`: the queue is empty, or the client is gone.
-    pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
-        let payload = self.queue.try_recv().ok()?;
-        Some(self.numbered(payload))
-    }
-
-    fn numbered(&mut self, payload: Payload) -> wire::Message {
-        self.sequence += 1;
-        let acknowledged = self.session.upgrade().map_or(0, |session| session.received.load(Ordering::Relaxed));
-        wire::Message { sequence: self.sequence, acknowledged, ..payload.into() }
-    }
+/// Returns the error of what is asked of a session that is over.
+pub(crate) fn over() -> Error {
+    Box::new(ExecutionError::new(ErrorCode::SessionLost, "the session is over")).into()
 }
 
 impl Session {
     /// Begins a session without a connection. `knows_states`: the relay offers `call_state`.
     #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
     pub(crate) fn new(host: Arc<Host>, knows_states: bool) -> (Arc<Self>, Outbox) {
-        Self::with_announced(host, knows_states, Announced::default())
+        let terms = Terms { knows_states, ..Terms::default() };
+        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::given(String::new())))
     }
 
-    /// Begins a session after hello, which has announced a version of the tools, and welcome. `knows_states`: the relay offers
-    /// `call_state`.
-    fn with_announced(host: Arc<Host>, knows_states: bool, announced: Announced) -> (Arc<Self>, Outbox) {
-        let (outbound, queue) = mpsc::channel(MESSAGES);
+    /// Begins a session after hello, which has announced a version of the tools, and welcome.
+    fn begin(host: Arc<Host>, terms: Terms, announced: Announced, tokens: Arc<Tokens>) -> (Arc<Self>, Outbox) {
+        let (delivery, outbound, outbox) = Delivery::begin(terms.window.is_some(), terms.calls.map(CallCredit::new));
         let session = Arc::new(Self {
             host,
             key: random_key(),
             ledger: Ledger::default(),
             outbound,
+            delivery,
+            executions: terms.executions.map(ExecutionCredit::new),
+            terms,
             renewal: Mutex::default(),
-            knows_states,
-            received: AtomicU64::new(1),
+            tokens,
+            grant: RwLock::default(),
             announced: watch::Sender::new(announced),
-            is_over: watch::Sender::new(false),
+            connectedness: Connectedness::new(),
+            drains_at: Mutex::default(),
             place: Mutex::default(),
         });
-        let outbox = Outbox { queue, session: Arc::downgrade(&session), sequence: 1 };
         (session, outbox)
     }
 
@@ -129,56 +154,110 @@ impl Session {
         }
     }
 
+    /// Returns the limits and tools that the token allows.
+    pub(crate) fn grant(&self) -> TokenGrant {
+        self.grant.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_grant(&self, grant: TokenGrant) {
+        *self.grant.write().unwrap_or_else(PoisonError::into_inner) = grant;
+    }
+
+    /// Returns the state of the connection.
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.connectedness.state()
+    }
+
+    /// Returns the states of the connection from now on.
+    pub(crate) fn state_changes(&self) -> StateChanges {
+        StateChanges(self.connectedness.subscribe())
+    }
+
+    /// Returns the time that the session was without a connection, and whether it is now.
+    pub(crate) fn away(&self) -> (Duration, bool) {
+        self.connectedness.away()
+    }
+
+    /// Returns the maximum time for which the session can be resumed after its connection was lost; zero: it cannot.
+    pub(crate) fn window(&self) -> Duration {
+        self.terms.window.unwrap_or_default()
+    }
+
+    /// Returns the time at which the relay ends the session; `None`: it has not announced that.
+    pub(crate) fn drains_at(&self) -> Option<Instant> {
+        *self.drains_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the session has a connection.
+    ///
+    /// # Errors
+    /// The reason why it is over.
+    pub(crate) async fn connected(&self) -> Result<(), Arc<str>> {
+        let mut states = self.connectedness.subscribe();
+        let settled = states.wait_for(|state| !matches!(state, ConnectionState::Reconnecting { .. })).await;
+        match settled.as_deref() {
+            Ok(ConnectionState::Lost { reason, .. }) => Err(Arc::clone(reason)),
+            // The sender is ours: the wait cannot fail.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the credit of an execution with this number of bytes of code and input, and takes it.
+    pub(crate) async fn take_credit(&self, bytes: u64) {
+        if let Some(executions) = &self.executions {
+            executions.take(bytes).await;
+        }
+    }
+
+    /// Notes that the connection was lost, and that the session is being resumed.
+    fn disconnected(&self, since: Instant, reason: &str) {
+        tracing::warn!(session = self.key, reason, "the connection to the relay was lost; resuming the session");
+        self.connectedness.set_reconnecting(since, reason);
+        self.ledger.tell_relays(&Event::Disconnected { reason: reason.into() });
+    }
+
+    /// Notes that the session has a connection again, after this time.
+    fn resumed(&self, after: Duration) {
+        tracing::info!(session = self.key, after_ms = after.as_millis(), "the session was resumed");
+        self.connectedness.set_connected();
+        self.ledger.tell_relays(&Event::Resumed { after });
+    }
+
     /// Ends the session, and with this reason all executions in it.
-    pub(crate) fn end(&self, reason: &str) {
-        tracing::debug!(reason, "the session is over");
+    pub(crate) fn end(&self, fault: &SessionFault) {
+        let SessionFault { reason, loss } = fault;
+        tracing::debug!(reason, ?loss, "the session is over");
         self.ledger.lose(reason);
         // Dropping the sender ends the wait for a renewal.
         self.take_renewal();
-        self.is_over.send_replace(true);
+        self.connectedness.set_lost(*loss, reason);
     }
 
     /// Waits until the session is over.
     async fn ended(&self) {
+        let mut states = self.connectedness.subscribe();
         // The sender is ours: this cannot fail.
-        let _ = self.is_over.subscribe().wait_for(|is_over| *is_over).await;
+        let _ = states.wait_for(|state| matches!(state, ConnectionState::Lost { .. })).await;
     }
 
-    /// Returns the receiver for the answer to a renewal that is about to be sent; `None`: another renewal is on its
-    /// way.
-    pub(crate) fn expect_renewal(&self) -> Option<oneshot::Receiver<wire::Renewed>> {
-        let mut waiting = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.is_some() {
-            return None;
-        }
-        let (sender, answer) = oneshot::channel();
-        *waiting = Some(sender);
-        Some(answer)
-    }
-
-    fn take_renewal(&self) -> Option<oneshot::Sender<wire::Renewed>> {
-        self.renewal.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Handles one message of the relay.
+    /// Handles one message of the relay, of this length in bytes.
     ///
     /// # Errors
     /// [`SessionFault`]: the relay ended the session or broke the protocol; the session is over.
-    pub(crate) fn handle(self: &Arc<Self>, message: wire::Message) -> Result<(), SessionFault> {
+    pub(crate) fn handle(self: &Arc<Self>, message: wire::Message, bytes: usize) -> Result<(), SessionFault> {
         if let Some(Payload::Error(error)) = &message.payload
             && error.execution_id.is_empty()
         {
             // The last word of a relay that ends the session, outside its numbering.
-            return Err(SessionFault(short_reason(&error.error).to_owned()));
+            let loss = SessionLoss::of(error.loss);
+            return Err(SessionFault { reason: short_reason(&error.error).to_owned(), loss });
         }
+        self.delivery.acknowledge(message.acknowledged)?;
         if message.payload.is_none() && message.sequence == 0 {
-            // A message that is empty altogether is ignored and not counted.
+            // An acknowledgement of its own, or a message that is empty altogether: it is not counted.
             return Ok(());
         }
-        let expected = self.received.fetch_add(1, Ordering::Relaxed) + 1;
-        if message.sequence != expected {
-            return Err(SessionFault(format!("message {} came in the place of {expected}", message.sequence)));
-        }
+        self.delivery.count(message.sequence, bytes)?;
         // A kind of message that only a newer relay knows is counted, and otherwise ignored.
         let Some(payload) = message.payload else { return Ok(()) };
         match payload {
@@ -189,6 +268,9 @@ impl Session {
                 }
             }
             Payload::Error(mut error) => {
+                if error.code == ErrorCode::Draining.as_str() {
+                    self.drain(MAX_DRAIN);
+                }
                 if let Some(id) = self.running(std::mem::take(&mut error.execution_id))? {
                     self.ledger.end(&id, Err(ExecutionError::from(error)));
                 }
@@ -200,7 +282,7 @@ impl Session {
             }
             Payload::Cancel(cancel) => {
                 let call = CallId::try_from(cancel.call_id.as_str());
-                let call = call.map_err(|error| SessionFault(error.to_string()))?;
+                let call = call.map_err(|error| SessionFault::new(error.to_string()))?;
                 if let Some(execution) = self.running(cancel.execution_id)? {
                     self.ledger.cancel_call(call, &execution);
                 }
@@ -211,13 +293,27 @@ impl Session {
             }
             Payload::Pong(_) => {}
             Payload::Renewed(renewed) => {
-                let unasked = || SessionFault("a renewal was answered that nobody asked for".into());
+                let unasked = || SessionFault::new("a renewal was answered that nobody asked for".into());
                 // Fails only if the caller of `renew` has stopped waiting.
                 let _ = self.take_renewal().ok_or_else(unasked)?.send(renewed);
             }
-            other => return Err(SessionFault(format!("a {} message is not expected here", other.kind().1))),
+            Payload::Credit(credit) if self.executions.is_some() => {
+                self.executions.as_ref().inspect(|executions| executions.grant(credit));
+            }
+            Payload::GoAway(away) if self.terms.goes_away => {
+                tracing::info!(session = self.key, reason = short_reason(&away.reason), "the relay shuts down");
+                self.drain(Duration::from_millis(away.deadline_ms));
+            }
+            other => return Err(SessionFault::new(format!("a {} message is not expected here", other.kind().1))),
         }
         Ok(())
+    }
+
+    /// Notes that the relay begins no more executions, and ends the session after this time.
+    fn drain(&self, within: Duration) {
+        let at = Instant::now() + within.min(MAX_DRAIN);
+        let mut drains_at = self.drains_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *drains_at = Some(drains_at.map_or(at, |before| before.min(at)));
     }
 
     /// Parses the id of an execution; `None`: the relay was not sent it, or it has ended, so that the message is
@@ -226,19 +322,20 @@ impl Session {
     /// # Errors
     /// [`SessionFault`]: it is not a valid id.
     fn running(&self, id: String) -> Result<Option<ExecutionId>, SessionFault> {
-        let id = ExecutionId::try_from(id).map_err(|error| SessionFault(error.to_string()))?;
+        let id = ExecutionId::try_from(id).map_err(|error| SessionFault::new(error.to_string()))?;
         Ok(self.ledger.is_relays(&id).then_some(id))
     }
 
     fn start_call(self: &Arc<Self>, call: wire::ToolCall) -> Result<(), SessionFault> {
-        let id = dispatch::call_id(&call).ok_or_else(|| SessionFault("a tool call has no usable id".into()))?;
+        let id = dispatch::call_id(&call).ok_or_else(|| SessionFault::new("a tool call has no usable id".into()))?;
         let execution = ExecutionId::try_from(call.execution_id.clone());
-        let execution = execution.map_err(|error| SessionFault(error.to_string()))?;
+        let execution = execution.map_err(|error| SessionFault::new(error.to_string()))?;
+        let credit = self.delivery.admit(call.arguments.len())?;
         let permit = match self.ledger.enter(id, &execution, &call) {
             Ok(permit) => permit,
             Err(Refused::Violation(reason)) => {
                 tracing::warn!(tool = short_name(&call.tool), reason, "the relay broke the protocol");
-                return Err(SessionFault(reason));
+                return Err(SessionFault::new(reason));
             }
             Err(refused) => {
                 if let Refused::Failed(code, reason) = &refused {
@@ -254,7 +351,7 @@ impl Session {
         let task = {
             let (session, execution) = (Arc::clone(self), execution.clone());
             tokio::spawn(async move {
-                let caller = match session.knows_states {
+                let caller = match session.terms.knows_states {
                     true => Caller::Relay(&session.outbound),
                     false => Caller::RelayWithoutCallState,
                 };
@@ -262,11 +359,14 @@ impl Session {
                 if !session.ledger.answer(&permit, &answer) {
                     return;
                 }
+                let answer = Payload::ToolResult(answer);
                 // While the queue is full, the call keeps its place. Nobody is left to hear the answer when this fails.
-                if let Ok(room) = session.outbound.reserve().await {
+                if let Ok(room) = session.outbound.reserve(&answer).await {
                     session.ledger.sent(id, &execution);
-                    room.send(Payload::ToolResult(answer));
+                    room.send(answer);
                 }
+                // The relay may send another call in its place.
+                drop(credit);
             })
         };
         self.ledger.set_abort(id, &execution, task.abort_handle());

@@ -14,7 +14,6 @@ use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
 use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -27,6 +26,7 @@ use crate::host::Host;
 use crate::introspect;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Decision;
+use crate::session::Outbound;
 use crate::text::short_name;
 use crate::tool::context::{CallContext, CallLife};
 use crate::tool::validate::ValidArguments;
@@ -101,7 +101,7 @@ struct Dispatch<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Caller<'a> {
     /// Code at a relay, which is told the call's state so that its clocks stop while a person thinks.
-    Relay(&'a mpsc::Sender<Payload>),
+    Relay(&'a Outbound),
     /// Code at a relay that does not know call states: its clocks go on while a person thinks.
     RelayWithoutCallState,
     /// This host.

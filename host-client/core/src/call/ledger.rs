@@ -280,6 +280,13 @@ impl Ledger {
         }
     }
 
+    /// Tells the watchers of all executions that were sent to the relay of an event.
+    pub(crate) fn tell_relays(&self, event: &Event) {
+        for entry in self.lock().executions.values().filter(|entry| entry.is_started) {
+            entry.context.tell(event.clone());
+        }
+    }
+
     /// Ends an execution: stops its calls and sends the outcome to whoever waits for it.
     pub(crate) fn end(&self, execution: &ExecutionId, result: Result<wire::Result, ExecutionError>) {
         let entry = self.lock().executions.remove(execution);

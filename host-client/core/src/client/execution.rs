@@ -33,12 +33,15 @@ pub struct Execution {
     warnings: Vec<Warning>,
     /// The time at which it is given up, without the time spent waiting for approvals.
     given_up_at: tokio::time::Instant,
+    /// The time that the session had been without a connection when the execution began.
+    away_before: Duration,
 }
 
 impl Execution {
     /// Creates the future of an opened execution. From here on, dropping it cancels the execution.
     pub(super) fn new(session: Arc<Session>, opened: Opened, within: Duration) -> Self {
         Self {
+            away_before: session.away().0,
             session,
             events: Some(opened.events),
             outcome: opened.outcome,
@@ -109,11 +112,11 @@ impl Execution {
             reason: "the host dropped it".into(),
             ..wire::Cancel::default()
         });
-        if let Err(tokio::sync::mpsc::error::TrySendError::Full(cancel)) = self.session.outbound.try_send(cancel)
+        if let Err(cancel) = self.session.outbound.try_send(cancel)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let session = Arc::clone(&self.session);
-            runtime.spawn(async move { session.outbound.send(cancel).await });
+            runtime.spawn(async move { session.outbound.send(*cancel).await });
         }
     }
 }
@@ -124,11 +127,14 @@ impl Future for Execution {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut ended = Pin::new(&mut self.outcome).poll(cx);
         while ended.is_pending() && self.deadline.as_mut().poll(cx).is_ready() {
-            // Waiting for people stops the relay's clock, and ours.
+            // Waiting for people stops the relay's clock, and ours; so does a lost connection, for as long as the session can
+            // be resumed.
             let (waited, waits) = self.context.approvals.clock.waited();
+            let (away, is_away) = self.session.away();
+            let (away, most) = (away.saturating_sub(self.away_before), self.session.window());
             let now = tokio::time::Instant::now();
-            let given_up_at = self.given_up_at + waited;
-            if given_up_at > now || waits {
+            let given_up_at = self.given_up_at + waited + away.min(most);
+            if given_up_at > now || waits || (is_away && away < most) {
                 self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
                 continue;
             }

@@ -1,30 +1,37 @@
-//! A client that connects when it is first needed, and again after its session was lost.
+//! A client that connects when it is first needed, and again after its session was lost or its relay shuts down.
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
 use relay_proto::ErrorCode;
-use tokio::sync::Mutex;
 
 use super::pool::{ClientLease, ConnectionPool, Slot};
-use super::{Client, MODEL_BINDINGS};
+use super::{Client, ExecuteRequest, MODEL_BINDINGS, Outcome};
 use crate::conversation::Conversation;
 use crate::error::{Error, ExecutionError};
 use crate::host::Host;
 
 type Connect = dyn Fn(Arc<Host>) -> BoxFuture<'static, Result<Client, Error>> + Send + Sync;
 
-/// A client that connects when it is first needed, and again after its session was lost. Clones share one session. The
-/// approvals for a session hold for all its connections.
+/// An attempt to connect, whose result all that wait for it share.
+type Attempt = BoxFuture<'static, Result<Arc<ClientLease>, Arc<Error>>>;
+
+/// The maximum number of sessions that one request is sent to, each after the one before has refused it.
+const SESSIONS: usize = 3;
+
+/// A client that connects when it is first needed, and again after its session was lost. Where the relay shuts down, it connects
+/// again for the next request, and lets what runs end where it is. Clones share one session. The approvals for a session hold
+/// for all its connections.
 #[derive(Clone)]
 pub struct LazyClient {
     host: Arc<Host>,
     connect: Arc<Connect>,
     slot: Arc<Slot>,
-    /// Held while a connection is made.
-    turn: Arc<Mutex<()>>,
+    /// The attempt to connect that is under way; empty: there is none, or nobody waits for it any more.
+    attempt: Arc<Mutex<Option<WeakShared<Attempt>>>>,
     conversation: Arc<Conversation>,
 }
 
@@ -61,7 +68,7 @@ impl LazyClient {
             host: host.into(),
             connect,
             slot: Slot::new(None, None),
-            turn: Arc::default(),
+            attempt: Arc::default(),
             conversation: Arc::default(),
         }
     }
@@ -83,7 +90,7 @@ impl LazyClient {
     #[must_use]
     pub fn for_host(&self, host: Arc<Host>) -> Self {
         let slot = Slot::new(self.slot.pool().cloned(), None);
-        Self { host, connect: Arc::clone(&self.connect), slot, turn: Arc::default(), conversation: Arc::default() }
+        Self { host, connect: Arc::clone(&self.connect), slot, attempt: Arc::default(), conversation: Arc::default() }
     }
 
     /// Returns a client that takes its connections from a pool, with a session of its own. Clients that
@@ -91,7 +98,7 @@ impl LazyClient {
     /// a client keeps its connection for as long as it exists.
     #[must_use]
     pub fn pooled(self, pool: ConnectionPool) -> Self {
-        Self { slot: Slot::new(Some(pool), None), turn: Arc::default(), ..self }
+        Self { slot: Slot::new(Some(pool), None), attempt: Arc::default(), ..self }
     }
 
     /// Names the program on whose behalf this client and its clones run code, as that program says: the audit records
@@ -110,7 +117,22 @@ impl LazyClient {
         MODEL_BINDINGS.into_iter().filter(is_offered).collect()
     }
 
-    /// Returns a client whose session is not over; connects if there is none.
+    /// Runs code and waits for its outcome. A request that a session refuses before it was begun, such as because the relay
+    /// shuts down, goes to another session, of three at most.
+    ///
+    /// # Errors
+    /// Those of [`LazyClient::lease`] and [`Client::run`].
+    pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
+        for _ in 1..SESSIONS {
+            match self.lease().await?.run(request.clone()).await {
+                Err(error) if error.wants_another_session() => {}
+                outcome => return outcome,
+            }
+        }
+        self.lease().await?.run(request).await
+    }
+
+    /// Returns a client whose session is not over, and whose relay does not shut down; connects if there is none.
     ///
     /// # Errors
     /// Those of `connect`, such as [`Error::Unreachable`] or [`Error::Unauthenticated`]. If it was made from a
@@ -125,10 +147,36 @@ impl LazyClient {
     /// # Errors
     /// Those of [`LazyClient::get`], and [`Error::Execution`] with `OVERLOADED`: all connections of the pool are in use.
     pub async fn lease(&self) -> Result<ClientLease, Error> {
-        let _turn = self.turn.lock().await;
         if let Some(lease) = self.slot.lease() {
             return Ok(lease);
         }
+        match self.attempt().await {
+            Ok(lease) => Ok(lease.again()),
+            Err(error) => Err(error.copied()),
+        }
+    }
+
+    /// Returns the attempt to connect that is under way, or begins one.
+    fn attempt(&self) -> Shared<Attempt> {
+        let mut slot = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(attempt) = slot.as_ref().and_then(WeakShared::upgrade) {
+            return attempt;
+        }
+        let (this, under_way) = (self.clone(), Arc::downgrade(&self.attempt));
+        let attempt: Attempt = Box::pin(async move {
+            let connected = this.connect_once().await;
+            if let Some(under_way) = under_way.upgrade() {
+                // The next one begins anew.
+                *under_way.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            connected.map(Arc::new).map_err(Arc::new)
+        });
+        let attempt = attempt.shared();
+        *slot = attempt.downgrade();
+        attempt
+    }
+
+    async fn connect_once(&self) -> Result<ClientLease, Error> {
         let place = match self.slot.pool() {
             Some(pool) => Some(pool.place().await?),
             None => None,

@@ -18,7 +18,7 @@ impl Client {
     /// [`Error::Pattern`](crate::Error::Pattern): a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub fn check(&self, request: &ExecuteRequest) -> Result<Vec<Mistake>, crate::Error> {
         let request = request.clone().with_offered(self.offered());
-        let (budget, _) = self.budget(&request, &self.grant())?;
+        let (budget, _) = self.budget(&request, &self.session.grant())?;
         Ok(self.mistakes(&request, &budget))
     }
 
@@ -48,7 +48,10 @@ impl Client {
         }
         match request.check {
             Check::Off => (None, Vec::new()),
-            Check::Refuse => (check::refusal(&self.mistakes(request, budget)).map(Plan::Refused), Vec::new()),
+            Check::Refuse => (
+                check::refusal(&self.mistakes(request, budget)).map(|error| Plan::Refused(Box::new(error))),
+                Vec::new(),
+            ),
             Check::Warn => {
                 let warned = |mistake: Mistake| Warning { code: warning::HINT.into(), message: mistake.to_string() };
                 (None, self.mistakes(request, budget).into_iter().map(warned).collect())

@@ -137,11 +137,12 @@ impl Slot {
         self.lock().client.clone()
     }
 
-    /// Returns a lease of the client if its session is not over. A client whose session is over is dropped.
+    /// Returns a lease of the client if new requests can go to its session. A client whose session is over, or whose relay
+    /// shuts down, is dropped; what runs there keeps it.
     pub(super) fn lease(self: &Arc<Self>) -> Option<ClientLease> {
         let (client, over) = {
             let mut held = self.lock();
-            let over = held.client.take_if(|client| client.is_over());
+            let over = held.client.take_if(|client| client.is_over() || client.is_draining());
             held.users += usize::from(held.client.is_some());
             (held.client.clone(), over)
         };
@@ -173,6 +174,14 @@ impl Slot {
             let mut held = self.lock();
             if held.users == 0 && held.since == since { held.client.take() } else { None }
         };
+    }
+}
+
+impl ClientLease {
+    /// Returns another lease of the same client.
+    pub(super) fn again(&self) -> Self {
+        self.slot.lock().users += 1;
+        Self { client: self.client.clone(), slot: Arc::clone(&self.slot) }
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum Plan {
     /// A call as JSON that has to be made in the sandbox: this code makes it there.
     Code(String),
     /// A request that cannot run; it ends with this error.
-    Refused(ExecutionError),
+    Refused(Box<ExecutionError>),
 }
 
 /// One call that this host makes, with the limits of its execution.
@@ -115,7 +115,9 @@ pub(crate) fn find(request: &ExecuteRequest, around: &Surroundings<'_>) -> Optio
     };
     match written::read(&request.code) {
         Written::No => {}
-        Written::Unfit(reason) => return Some(Plan::Refused(ExecutionError::new(ErrorCode::InvalidInput, reason))),
+        Written::Unfit(reason) => {
+            return Some(Plan::Refused(Box::new(ExecutionError::new(ErrorCode::InvalidInput, reason))));
+        }
         Written::Call { tool, arguments } => {
             let is_question = introspect::is_question(&tool) && !has(request, Binding::Introspection);
             return Some(if may_run_here && !is_question {

@@ -1,16 +1,13 @@
-//! One WebSocket to a relay: messages in, messages out, heartbeat. It ends for both directions at once.
+//! Connecting to a relay: TCP, TLS, the WebSocket, and the first messages of a session.
 
 mod handshake;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use http::{Uri, header};
-use relay_proto::session::{SILENT_HEARTBEATS, feature};
+use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
 use relay_proto::{PROTOCOL_VERSION, frame, wire};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -20,74 +17,125 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
-use super::announce::{Announced, announce, announced};
+use super::announce::{Announced, announced};
 use super::config::ClientConfig;
-use super::{Outbox, Session, short_reason};
+use super::grant::TokenGrant;
+use super::life::{Life, Resumption};
+use super::token::Tokens;
+use super::{Session, Terms, short_reason};
 use crate::error::{ConnectStep, Error};
 use crate::host::Host;
 use crate::tls;
 use crate::tools::Tools;
 
-/// The number of bytes after which one round of writing ends.
-const BATCH_BYTES: usize = 1 << 20;
-
-type Socket = WebSocketStream<Box<dyn Duplex>>;
+pub(super) type Socket = WebSocketStream<Box<dyn Duplex>>;
 
 /// TCP, or TLS over it.
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+/// A session with a relay that welcomed the client.
+pub(crate) struct Connected {
+    pub(crate) session: Arc<Session>,
+    pub(crate) welcome: wire::Welcome,
+    /// The token that the relay accepted.
+    pub(crate) token: String,
+}
 
 /// Connects, says hello, and starts the task that handles messages from then on.
 ///
 /// # Errors
-/// [`Error::Address`], [`Error::Unreachable`], [`Error::Certificate`], [`Error::Cut`], [`Error::NoRelay`],
-/// [`Error::Unauthenticated`], [`Error::Status`], [`Error::Refused`], [`Error::Tools`].
-pub(crate) async fn connect(config: &ClientConfig, host: Arc<Host>) -> Result<(Arc<Session>, wire::Welcome), Error> {
+/// [`Error::Address`], [`Error::Token`], [`Error::Unreachable`], [`Error::Certificate`], [`Error::Cut`],
+/// [`Error::NoRelay`], [`Error::Unauthenticated`], [`Error::Status`], [`Error::Refused`], [`Error::Tools`].
+pub(crate) async fn connect(config: ClientConfig, host: Arc<Host>) -> Result<Connected, Error> {
     // Changes from here on are announced later.
     let changes = host.tools.changes();
-    let version = *changes.borrow();
-    let connected = tokio::time::timeout(config.connect_timeout, open(config, &host.tools)).await;
-    let (socket, welcome) = connected.unwrap_or_else(|_| {
+    let announced = Announced::version(*changes.borrow());
+    let tokens = Arc::new(Tokens::new(&config));
+    let connected = tokio::time::timeout(config.connect_timeout, greet(&config, &tokens, &host.tools)).await;
+    let (socket, welcome, token) = connected.unwrap_or_else(|_| {
         let error = std::io::Error::from(std::io::ErrorKind::TimedOut);
         Err(Error::Unreachable { url: config.url.clone(), error })
     })?;
-    let offers = |name: &str| welcome.features.iter().any(|feature| feature == name);
-    let knows_changes = offers(feature::TOOLS_CHANGED);
-    let (session, outbox) = Session::with_announced(host, offers(feature::CALL_STATE), Announced::version(version));
-    let weak = Arc::downgrade(&session);
-    // Bounds for the timer, which takes neither zero nor an endless time.
-    let heartbeat = config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
-    tokio::spawn(async move {
-        let mut end = EndGuard { session: weak.clone(), reason: "the runtime of the connection is gone".into() };
-        let (sink, stream) = socket.split();
-        let heard = Heard::new();
-        let reason = tokio::select! {
-            reason = read(stream, &weak, &heard) => reason,
-            reason = write(sink, outbox, &heard, heartbeat) => reason,
-            never = announce(changes, &weak), if knows_changes => match never {},
-        };
-        end.reason = reason + &heard.blocked_note();
-    });
-    Ok((session, welcome))
+    let is_on = |name: &str| wanted(&config).contains(&name) && offers(&welcome, name);
+    let resumption = is_on(feature::RESUME).then(|| Resumption::of(&config, &welcome)).transpose()?;
+    let terms = Terms {
+        knows_states: offers(&welcome, feature::CALL_STATE),
+        goes_away: is_on(feature::GO_AWAY),
+        window: resumption.as_ref().map(|resumption| resumption.window),
+        calls: is_on(feature::CREDIT).then(|| config.call_capacity.credit()),
+        executions: is_on(feature::CREDIT).then(|| welcome.credit.unwrap_or_default()),
+    };
+    tokens.accepted(token.clone(), welcome.expires_in_ms);
+    let (session, outbox) = Session::begin(host, terms, announced, Arc::clone(&tokens));
+    session.set_grant(TokenGrant::new(&welcome.limits, &welcome.tools));
+    // Changes are announced, and tokens renewed, where the relay takes that.
+    let changes = offers(&welcome, feature::TOOLS_CHANGED).then_some(changes);
+    let renews = tokens.has_source() && offers(&welcome, feature::RENEW);
+    let life = Life { config, tokens, resumption, session: Arc::downgrade(&session), outbox };
+    tokio::spawn(life.run(socket, changes, renews));
+    Ok(Connected { session, welcome, token })
 }
 
-/// Ends the session when it is dropped with the connection's task, however that task ends.
-struct EndGuard {
-    session: Weak<Session>,
-    reason: String,
+/// Returns the features that hello asks for.
+fn wanted(config: &ClientConfig) -> Vec<&'static str> {
+    let mut wanted = vec![feature::CREDIT, feature::GO_AWAY];
+    wanted.extend(config.resume.is_some().then_some(feature::RESUME));
+    wanted
 }
 
-impl Drop for EndGuard {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.upgrade() {
-            session.end(&self.reason);
+fn offers(welcome: &wire::Welcome, name: &str) -> bool {
+    welcome.features.iter().any(|feature| feature == name)
+}
+
+/// Opens a WebSocket, sends hello, and reads welcome.
+async fn greet(
+    config: &ClientConfig,
+    tokens: &Tokens,
+    tools: &Tools,
+) -> Result<(Socket, wire::Welcome, String), Error> {
+    let token = tokens.usable().await?;
+    let mut socket = dial(config, &token).await?;
+    let hello = wire::Hello {
+        protocol_version: PROTOCOL_VERSION,
+        features: wanted(config).into_iter().map(str::to_owned).collect(),
+        tools: announced(tools).map_err(Error::Tools)?,
+        client: config.name.clone(),
+        credit: Some(config.call_capacity.credit()),
+    };
+    let hello = wire::Message { sequence: 1, ..Payload::Hello(hello).into() };
+    let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
+    sent.map_err(|error| handshake::websocket_failure(&config.url, ConnectStep::Welcome, error))?;
+    match first_message(&mut socket, &config.url).await? {
+        wire::Message { payload: Some(Payload::Welcome(welcome)), sequence: 1, .. } => Ok((socket, welcome, token)),
+        wire::Message { payload: Some(Payload::Error(error)), .. } => {
+            Err(Error::Refused(short_reason(&error.error).to_owned()))
         }
+        _ => Err(handshake::no_relay(&config.url, "its first message is no welcome")),
     }
 }
 
-/// Opens the TCP connection and the WebSocket, sends hello, and reads welcome.
-async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Welcome), Error> {
+/// Reads the relay's first message.
+pub(super) async fn first_message(socket: &mut Socket, url: &str) -> Result<wire::Message, Error> {
+    let step = ConnectStep::Welcome;
+    loop {
+        let frame = match socket.next().await {
+            Some(Ok(Message::Binary(frame))) => frame,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
+            Some(Ok(Message::Close(Some(close)))) => {
+                return Err(Error::Refused(format!("it closed: {}", short_reason(&close.reason))));
+            }
+            Some(Ok(Message::Close(None))) | None => return Err(handshake::cut(url, step)),
+            Some(Ok(_)) => return Err(handshake::no_relay(url, "its first message is text")),
+            Some(Err(error)) => return Err(handshake::websocket_failure(url, step, error)),
+        };
+        return frame::decode(frame).map_err(|error| handshake::no_relay(url, &error.to_string()));
+    }
+}
+
+/// Opens the TCP connection and the WebSocket. The token is shown to the configured address alone.
+pub(super) async fn dial(config: &ClientConfig, token: &str) -> Result<Socket, Error> {
     let address = |reason: &str| Error::Address { url: config.url.clone(), reason: reason.to_owned() };
     let uri: Uri = config.url.parse().map_err(|_| address("it is no address"))?;
     let secure = match uri.scheme_str() {
@@ -104,8 +152,7 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
     let tls = secure.then(|| tls::connector(&host, config.authorities.as_deref())).transpose();
     let tls = tls.map_err(|reason| address(&reason))?;
     let mut request = config.url.as_str().into_client_request().map_err(|error| address(&error.to_string()))?;
-    let bearer =
-        format!("Bearer {}", config.token).parse().map_err(|_| address("the token is not usable in a header"))?;
+    let bearer = format!("Bearer {token}").parse().map_err(|_| address("the token is not usable in a header"))?;
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
 
     let unreachable = |error| Error::Unreachable { url: config.url.clone(), error };
@@ -125,168 +172,7 @@ async fn open(config: &ClientConfig, tools: &Tools) -> Result<(Socket, wire::Wel
         .max_message_size(Some(frame::MAX_FRAME_BYTES))
         .max_frame_size(Some(frame::MAX_FRAME_BYTES));
     let opened = tokio_tungstenite::client_async_with_config(request, stream, Some(limits)).await;
-    let broken = |step| move |error: WebSocketError| handshake::websocket_failure(&config.url, step, error);
-    let (mut socket, _response) = opened.map_err(broken(ConnectStep::WebSocket))?;
-    let tools = announced(tools).map_err(Error::Tools)?;
-    let hello = wire::Hello {
-        protocol_version: PROTOCOL_VERSION,
-        tools,
-        client: config.name.clone(),
-        ..wire::Hello::default()
-    };
-    let hello = wire::Message { sequence: 1, ..Payload::Hello(hello).into() };
-    let sent = socket.send(Message::Binary(frame::encode(&hello))).await;
-    sent.map_err(broken(ConnectStep::Welcome))?;
-    let welcome = welcome(&mut socket, &config.url).await?;
-    Ok((socket, welcome))
-}
-
-/// Reads welcome, the relay's first message.
-async fn welcome(socket: &mut Socket, url: &str) -> Result<wire::Welcome, Error> {
-    let step = ConnectStep::Welcome;
-    loop {
-        let frame = match socket.next().await {
-            Some(Ok(Message::Binary(frame))) => frame,
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-            Some(Ok(Message::Close(Some(close)))) => {
-                return Err(Error::Refused(format!("it closed: {}", short_reason(&close.reason))));
-            }
-            Some(Ok(Message::Close(None))) | None => return Err(handshake::cut(url, step)),
-            Some(Ok(_)) => return Err(handshake::no_relay(url, "its first message is text")),
-            Some(Err(error)) => return Err(handshake::websocket_failure(url, step, error)),
-        };
-        let message = frame::decode(frame).map_err(|error| handshake::no_relay(url, &error.to_string()))?;
-        return match message.payload {
-            Some(Payload::Welcome(welcome)) if message.sequence == 1 => Ok(welcome),
-            Some(Payload::Error(error)) => Err(Error::Refused(short_reason(&error.error).to_owned())),
-            _ => Err(handshake::no_relay(url, "its first message is no welcome")),
-        };
-    }
-}
-
-/// The time at which the relay was last heard, and the longest time for which this program could not listen.
-struct Heard {
-    start: Instant,
-    at_ms: AtomicU64,
-    /// The longest time in which the runtime did not run the connection's task.
-    blocked_ms: AtomicU64,
-}
-
-impl Heard {
-    fn new() -> Self {
-        Self { start: Instant::now(), at_ms: AtomicU64::new(0), blocked_ms: AtomicU64::new(0) }
-    }
-
-    fn now_ms(&self) -> u64 {
-        milliseconds(self.start.elapsed())
-    }
-
-    fn note(&self) {
-        self.at_ms.store(self.now_ms(), Ordering::Relaxed);
-    }
-
-    fn silence(&self) -> Duration {
-        Duration::from_millis(self.now_ms().saturating_sub(self.at_ms.load(Ordering::Relaxed)))
-    }
-
-    /// Notes that a heartbeat was late by this time, and starts the relay's silence anew: the runtime was blocked, and
-    /// the relay's messages of that time are still to be read.
-    fn note_late_beat(&self, late: Duration) {
-        tracing::warn!(late_ms = milliseconds(late), "{BLOCKED}");
-        self.blocked_ms.fetch_max(milliseconds(late), Ordering::Relaxed);
-        self.note();
-    }
-
-    /// Explains the end of a session in which the runtime was blocked; empty: it was not blocked.
-    fn blocked_note(&self) -> String {
-        match self.blocked_ms.load(Ordering::Relaxed) {
-            0 => String::new(),
-            milliseconds => format!(" ({BLOCKED}: for {milliseconds} ms)"),
-        }
-    }
-}
-
-/// The warning that the runtime did not run the connection's task in time.
-const BLOCKED: &str = "this program's async runtime was blocked, so that the relay was not heard; a tool that computes or waits \
-                       without `.await` belongs in `tokio::task::spawn_blocking`, or the runtime needs more threads";
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Handles messages until the session is over; returns the reason.
-async fn read(mut stream: SplitStream<Socket>, session: &Weak<Session>, heard: &Heard) -> String {
-    loop {
-        let message = match stream.next().await {
-            Some(Ok(message)) => message,
-            Some(Err(error)) => return format!("the connection to the relay was lost: {error}"),
-            None => return "the connection to the relay was lost".into(),
-        };
-        heard.note();
-        let frame = match message {
-            Message::Binary(frame) => frame,
-            Message::Close(Some(close)) => {
-                return format!("the relay closed the session: {}", short_reason(&close.reason));
-            }
-            Message::Close(None) => return "the relay closed the session".into(),
-            Message::Ping(_) | Message::Pong(_) => continue,
-            Message::Text(_) | Message::Frame(_) => return "the relay sent what is not of the protocol".into(),
-        };
-        let Some(session) = session.upgrade() else { return "the client is gone".into() };
-        let message = match frame::decode(frame) {
-            Ok(message) => message,
-            Err(error) => return format!("the relay sent what is not of the protocol: {error}"),
-        };
-        if let Err(fault) = session.handle(message) {
-            return format!("the session ended: {fault}");
-        }
-    }
-}
-
-/// Writes queued messages, several in one round, and pings; returns the reason when the session is over.
-async fn write(mut sink: SplitSink<Socket, Message>, mut outbox: Outbox, heard: &Heard, heartbeat: Duration) -> String {
-    let patience = heartbeat * SILENT_HEARTBEATS;
-    let frame = |message: wire::Message| Message::Binary(frame::encode(&message));
-    let mut beat = tokio::time::interval(heartbeat);
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        let first = tokio::select! {
-            biased;
-            message = outbox.next() => match message {
-                Some(message) => frame(message),
-                None => {
-                    let _ = tokio::time::timeout(patience, sink.close()).await;
-                    return "the client is gone".into();
-                }
-            },
-            due = beat.tick() => {
-                let late = due.elapsed();
-                let silence = heard.silence();
-                match silence > patience {
-                    true if late >= patience => heard.note_late_beat(late),
-                    true => return format!("the relay was silent for {} ms", milliseconds(silence)),
-                    false => {}
-                }
-                Message::Ping(bytes::Bytes::new())
-            }
-        };
-        let written = async {
-            sink.feed(first).await?;
-            // A round is bounded, since it has to end within the patience.
-            let mut bytes = 0;
-            while bytes < BATCH_BYTES
-                && let Some(message) = outbox.try_next()
-            {
-                let message = frame(message);
-                bytes += message.len();
-                sink.feed(message).await?;
-            }
-            sink.flush().await
-        };
-        match tokio::time::timeout(patience, written).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return format!("the connection to the relay was lost: {error}"),
-            Err(_elapsed) => return "the relay takes no more messages".into(),
-        }
-    }
+    let (socket, _response) = opened
+        .map_err(|error: WebSocketError| handshake::websocket_failure(&config.url, ConnectStep::WebSocket, error))?;
+    Ok(socket)
 }

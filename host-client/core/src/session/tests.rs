@@ -43,7 +43,7 @@ impl Scene {
 
     fn receive(&mut self, payload: Payload) -> Result<(), SessionFault> {
         self.sequence += 1;
-        self.session.handle(wire::Message { sequence: self.sequence, ..payload.into() })
+        self.session.handle(wire::Message { sequence: self.sequence, ..payload.into() }, 0)
     }
 
     async fn sent(&mut self) -> Payload {
@@ -161,7 +161,7 @@ async fn the_end_of_the_session_ends_what_runs_in_it() {
     let execution = scene.client.execute(request).await.unwrap();
     let id = execution.id().as_str().to_owned();
     scene.receive(Scene::call(1, &id, "a.slow")).unwrap();
-    scene.session.end("it was cut");
+    scene.session.end(&SessionFault::new("it was cut".into()));
     let error = execution.await.unwrap_err();
     assert_eq!(error.code().unwrap(), &ErrorCode::SessionLost);
     assert!(error.to_string().contains("it was cut") && scene.client.is_over(), "{error}");
@@ -197,7 +197,7 @@ async fn the_exported_trace_goes_through_relay_and_tool() {
         let Payload::Execute(sent) = scene.sent().await else { panic!("no execution") };
         scene.receive(Scene::call(1, &sent.execution_id, "b.trace")).unwrap();
         assert!(matches!(scene.sent().await, Payload::ToolResult(result) if result.success));
-        scene.session.end("done");
+        scene.session.end(&SessionFault::new("done".into()));
         drop(execution);
         sent
     };

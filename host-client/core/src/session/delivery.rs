@@ -1,0 +1,296 @@
+//! The delivery of a session's messages over connections that may be lost: the queue to the relay, what was sent and is not
+//! acknowledged, and the count of what came.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use relay_proto::delivery::{ACKNOWLEDGE_WITHIN, Gap, MAX_UNACKNOWLEDGED_BYTES, Received, Unacknowledged};
+use relay_proto::wire::message::Payload;
+use relay_proto::{frame, wire};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+
+use super::SessionFault;
+use super::credit::CallCredit;
+
+/// The maximum number of messages that wait to be written.
+const MESSAGES: usize = 256;
+/// The maximum number of bytes of messages that wait to be written, or to be acknowledged. The largest message fits.
+const BYTES: usize = MAX_UNACKNOWLEDGED_BYTES;
+
+/// The queue of messages to the relay, bounded in number and bytes. While it is full, its senders wait.
+#[derive(Debug, Clone)]
+pub(crate) struct Outbound {
+    queue: mpsc::Sender<Queued>,
+    bytes: Arc<Semaphore>,
+}
+
+/// A queued message, and its bytes of the queue's budget.
+#[derive(Debug)]
+struct Queued {
+    payload: Payload,
+    bytes: OwnedSemaphorePermit,
+}
+
+/// A place in the queue for one message.
+pub(crate) struct Room<'a> {
+    place: mpsc::Permit<'a, Queued>,
+    bytes: OwnedSemaphorePermit,
+}
+
+/// The connection is gone for good: nothing is sent any more.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+/// The number of permits that a message of this length takes.
+fn permits(bytes: usize) -> u32 {
+    u32::try_from(bytes.min(BYTES)).unwrap_or(u32::MAX)
+}
+
+impl Outbound {
+    /// Waits for room for a message.
+    ///
+    /// # Errors
+    /// [`Closed`]: nothing is sent any more.
+    pub(crate) async fn reserve(&self, payload: &Payload) -> Result<Room<'_>, Closed> {
+        let bytes = permits(frame::payload_len(payload));
+        let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes);
+        // The semaphore is never closed: the queue tells of the end.
+        let bytes = tokio::select! {
+            bytes = bytes => bytes.map_err(|_closed| Closed)?,
+            () = self.queue.closed() => return Err(Closed),
+        };
+        let place = self.queue.reserve().await.map_err(|_closed| Closed)?;
+        Ok(Room { place, bytes })
+    }
+
+    /// Waits for room, and queues a message.
+    ///
+    /// # Errors
+    /// [`Closed`]: nothing is sent any more.
+    pub(crate) async fn send(&self, payload: Payload) -> Result<(), Closed> {
+        self.reserve(&payload).await?.send(payload);
+        Ok(())
+    }
+
+    /// Queues a message if there is room at once.
+    ///
+    /// # Errors
+    /// The message: there is none, or nothing is sent any more.
+    pub(crate) fn try_send(&self, payload: Payload) -> Result<(), Box<Payload>> {
+        let bytes = permits(frame::payload_len(&payload));
+        let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(bytes) else {
+            return Err(Box::new(payload));
+        };
+        self.queue.try_send(Queued { payload, bytes }).map_err(|error| Box::new(error.into_inner().payload))
+    }
+}
+
+impl Room<'_> {
+    /// Queues the message that the room was reserved for.
+    pub(crate) fn send(self, payload: Payload) {
+        self.place.send(Queued { payload, bytes: self.bytes });
+    }
+}
+
+/// A sent message that is kept until it is acknowledged.
+#[derive(Debug)]
+struct Kept {
+    message: wire::Message,
+    /// The bytes of the queue's budget; `None` for credit, which takes none.
+    _bytes: Option<OwnedSemaphorePermit>,
+}
+
+/// The counts of both directions.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    counts: Mutex<Counts>,
+    /// `true`: sent messages are kept until they are acknowledged, so that the session can be resumed.
+    keeps: bool,
+    /// Wakes the writer: there is room again, or something to acknowledge.
+    changed: Notify,
+    /// The tool calls that the relay may send; `None`: the relay does not count them.
+    pub(super) calls: Option<Arc<CallCredit>>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    sent: Unacknowledged<Kept>,
+    received: Received,
+    /// The time since which the relay is owed an acknowledgement; `None`: it is owed none.
+    owed_since: Option<Instant>,
+}
+
+/// The messages of a session to the relay, in the order in which they are sent.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    queue: mpsc::Receiver<Queued>,
+    delivery: Arc<Delivery>,
+}
+
+impl Delivery {
+    /// Begins the delivery after hello and welcome. `keeps`: the session can be resumed.
+    pub(super) fn begin(keeps: bool, calls: Option<Arc<CallCredit>>) -> (Arc<Self>, Outbound, Outbox) {
+        let (sender, queue) = mpsc::channel(MESSAGES);
+        let counts = Counts { sent: Unacknowledged::after(1), received: Received::after(1), owed_since: None };
+        let delivery = Arc::new(Self { counts: Mutex::new(counts), keeps, changed: Notify::new(), calls });
+        let outbound = Outbound { queue: sender, bytes: Arc::new(Semaphore::new(BYTES)) };
+        let outbox = Outbox { queue, delivery: Arc::clone(&delivery) };
+        (delivery, outbound, outbox)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the relay's acknowledgement.
+    ///
+    /// # Errors
+    /// [`SessionFault`]: it acknowledges what was never sent.
+    pub(super) fn acknowledge(&self, sequence: u64) -> Result<(), SessionFault> {
+        if !self.keeps || sequence == 0 {
+            return Ok(());
+        }
+        let acknowledged = self.lock().sent.acknowledge(sequence);
+        acknowledged.map_err(|gap| SessionFault::new(format!("the relay acknowledged what it was not sent: {gap}")))?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Counts a message of this length in bytes, which is handed over now.
+    ///
+    /// # Errors
+    /// [`SessionFault`]: it does not come in its turn.
+    pub(super) fn count(&self, sequence: u64, bytes: usize) -> Result<(), SessionFault> {
+        let wakes = {
+            let mut counts = self.lock();
+            counts.received.count(sequence, bytes).map_err(|error| SessionFault::new(error.to_string()))?;
+            let is_first = counts.owed_since.is_none();
+            counts.owed_since.get_or_insert_with(Instant::now);
+            is_first || counts.received.is_due()
+        };
+        if self.keeps && wakes {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Wakes the writer: there is credit for the relay.
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Returns the sequence of the last message that was handed over, for resume.
+    pub(super) fn received(&self) -> u64 {
+        self.lock().received.last()
+    }
+
+    /// Begins a new connection to a relay that has received the messages up to `sequence`: those after it are sent again.
+    ///
+    /// # Errors
+    /// [`Gap`]: messages are missing, or were never sent.
+    pub(super) fn resume_after(&self, sequence: u64) -> Result<(), Gap> {
+        let mut counts = self.lock();
+        counts.sent.resend_after(sequence)?;
+        counts.told();
+        Ok(())
+    }
+}
+
+impl Counts {
+    /// Notes that the relay is told of all messages that came, and returns the sequence of the last.
+    fn told(&mut self) -> u64 {
+        self.owed_since = None;
+        self.received.tell()
+    }
+
+    /// Numbers and keeps a new message, and reads it.
+    fn push<R>(
+        &mut self,
+        payload: Payload,
+        bytes: Option<OwnedSemaphorePermit>,
+        keeps: bool,
+        read: impl FnOnce(&wire::Message) -> R,
+    ) -> R {
+        let message = wire::Message { sequence: self.sent.sent() + 1, acknowledged: self.told(), ..payload.into() };
+        let read = read(&message);
+        let sequence = self.sent.push(Kept { message, _bytes: bytes });
+        if !keeps {
+            // Cannot fail: it was sent just now.
+            let _ = self.sent.acknowledge(sequence);
+        }
+        read
+    }
+}
+
+impl Outbox {
+    /// Waits for the next message, and reads it; `None`: the client is gone.
+    pub(crate) async fn next_with<R>(&mut self, read: impl Fn(&wire::Message) -> R) -> Option<R> {
+        loop {
+            if let Some(read) = self.try_next_with(&read) {
+                return Some(read);
+            }
+            let (has_room, owed_since) = {
+                let counts = self.delivery.lock();
+                (counts.sent.has_room(), counts.owed_since.filter(|_| self.delivery.keeps))
+            };
+            let acknowledge = async {
+                match owed_since {
+                    Some(since) => tokio::time::sleep_until(since + ACKNOWLEDGE_WITHIN).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                queued = self.queue.recv(), if has_room => {
+                    let Queued { payload, bytes } = queued?;
+                    let keeps = self.delivery.keeps;
+                    return Some(self.delivery.lock().push(payload, Some(bytes), keeps, read));
+                }
+                () = self.delivery.changed.notified() => {}
+                () = acknowledge => return Some(read(&self.acknowledgement())),
+            }
+        }
+    }
+
+    /// Reads the next message if there is one at once: one that has to be sent again, credit, a queued one, or an
+    /// acknowledgement that is due; `None`: there is none, or the client is gone.
+    pub(crate) fn try_next_with<R>(&mut self, read: impl Fn(&wire::Message) -> R) -> Option<R> {
+        let (keeps, mut counts) = (self.delivery.keeps, self.delivery.lock());
+        let acknowledged = counts.received.last();
+        if let Some((_, Kept { message, .. })) = counts.sent.next_unsent() {
+            message.acknowledged = acknowledged;
+            let read = read(message);
+            counts.told();
+            return Some(read);
+        }
+        if counts.sent.has_room() {
+            if let Some(credit) = self.delivery.calls.as_ref().and_then(|calls| calls.due()) {
+                return Some(counts.push(Payload::Credit(credit), None, keeps, read));
+            }
+            if let Ok(Queued { payload, bytes }) = self.queue.try_recv() {
+                return Some(counts.push(payload, Some(bytes), keeps, read));
+            }
+        }
+        let is_due = keeps && counts.received.is_due();
+        drop(counts);
+        is_due.then(|| read(&self.acknowledgement()))
+    }
+
+    /// Makes an acknowledgement of its own.
+    fn acknowledgement(&self) -> wire::Message {
+        wire::Message { acknowledged: self.delivery.lock().told(), ..wire::Message::default() }
+    }
+
+    /// Waits for the next message, as it would be encoded.
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
+    pub(crate) async fn next(&mut self) -> Option<wire::Message> {
+        self.next_with(Clone::clone).await
+    }
+
+    /// Returns the next message if there is one at once, as it would be encoded.
+    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
+    pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
+        self.try_next_with(Clone::clone)
+    }
+}

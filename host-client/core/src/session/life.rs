@@ -1,0 +1,280 @@
+//! The life of a session's connections: one after the other, until the session is over.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBuilder};
+use futures_util::SinkExt as _;
+use http::StatusCode;
+use relay_proto::wire::message::Payload;
+use relay_proto::{frame, wire};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::announce::announce;
+use super::config::ClientConfig;
+use super::connection::{Socket, dial, first_message};
+use super::grant::TokenGrant;
+use super::renewal::renew;
+use super::socket::{self, End};
+use super::state::SessionLoss;
+use super::token::Tokens;
+use super::{Outbox, Session, SessionFault, short_reason};
+use crate::error::Error;
+
+/// The length of a secret for resuming, in bytes.
+const SECRET_BYTES: usize = 32;
+/// The minimum time of an attempt to connect, so that a window that is nearly over does not end in a busy loop.
+const MIN_PAUSE: Duration = Duration::from_millis(1);
+
+/// What a session needs to go on, on another connection.
+pub(super) struct Resumption {
+    session_id: String,
+    epoch: u64,
+    secret: bytes::Bytes,
+    /// The maximum time for which the session can be resumed after its connection was lost.
+    pub(super) window: Duration,
+}
+
+impl Resumption {
+    /// Reads what welcome says about resuming.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: it offers to resume, and does not say how.
+    pub(super) fn of(config: &ClientConfig, welcome: &wire::Welcome) -> Result<Self, Error> {
+        let (secret, epoch) = (welcome.resume_secret.clone(), welcome.epoch);
+        if secret.len() != SECRET_BYTES || epoch == 0 {
+            return Err(Error::Refused("its welcome offers to resume the session, without a usable secret".into()));
+        }
+        let window = Duration::from_millis(welcome.resume_window_ms).min(config.resume.unwrap_or_default());
+        Ok(Self { session_id: welcome.session_id.clone(), epoch, secret, window })
+    }
+}
+
+/// The connections of one session.
+pub(super) struct Life {
+    pub(super) config: ClientConfig,
+    pub(super) tokens: Arc<Tokens>,
+    /// `None`: the session ends with its connection.
+    pub(super) resumption: Option<Resumption>,
+    pub(super) session: Weak<Session>,
+    pub(super) outbox: Outbox,
+}
+
+/// The reason why an attempt to resume a session failed.
+enum Failed {
+    /// Another attempt may succeed.
+    Again(String),
+    /// The session is over.
+    Over(SessionFault),
+}
+
+impl Life {
+    /// Keeps the session connected until it is over, tells the relay of changed tools, and renews the token.
+    pub(super) async fn run(mut self, socket: Socket, changes: Option<watch::Receiver<u64>>, renews: bool) {
+        let fault = SessionFault::new("the runtime of the connection is gone".into());
+        let mut guard = EndGuard { session: self.session.clone(), fault };
+        let (session, tokens) = (self.session.clone(), Arc::clone(&self.tokens));
+        guard.fault = tokio::select! {
+            fault = self.connections(socket) => fault,
+            never = announce_if(changes, &session) => match never {},
+            never = renew(&session, &tokens), if renews => match never {},
+        };
+    }
+
+    /// Uses one connection after the other; returns the reason when the session is over.
+    async fn connections(&mut self, mut socket: Socket) -> SessionFault {
+        // Bounds for the timer, which takes neither zero nor an endless time.
+        let heartbeat = self.config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
+        loop {
+            let reason = match socket::carry(socket, &self.session, &mut self.outbox, heartbeat).await {
+                End::Ended(fault) | End::Closed(fault) => return fault,
+                End::Cut(reason) => reason,
+            };
+            let Some(window) = self.resumption.as_ref().map(|resumption| resumption.window) else {
+                return SessionFault::new(reason);
+            };
+            let since = Instant::now();
+            let mut until = since + window;
+            let states = {
+                let Some(session) = self.session.upgrade() else { return gone() };
+                session.disconnected(since, &reason);
+                until = session.drains_at().map_or(until, |at| until.min(at));
+                session.state_changes()
+            };
+            socket = tokio::select! {
+                resumed = self.resume(&reason, until) => match resumed {
+                    Ok(socket) => socket,
+                    Err(fault) => return fault,
+                },
+                () = unused(states.0) => return gone(),
+            };
+            let Some(session) = self.session.upgrade() else {
+                socket::farewell(&mut socket).await;
+                return gone();
+            };
+            session.resumed(since.elapsed());
+        }
+    }
+
+    /// Tries to resume the session until it is resumed, it is over, or this time has come.
+    async fn resume(&mut self, reason: &str, until: Instant) -> Result<Socket, SessionFault> {
+        let Backoffs { mut pauses } = Backoffs::new(&self.config);
+        let mut last = String::new();
+        loop {
+            let limit = until.min(Instant::now() + self.config.connect_timeout);
+            match tokio::time::timeout_at(limit, self.attempt()).await {
+                Ok(Ok(socket)) => return Ok(socket),
+                Ok(Err(Failed::Over(fault))) => return Err(fault),
+                Ok(Err(Failed::Again(why))) => last = why,
+                Err(_elapsed) if last.is_empty() => "the relay did not answer in time".clone_into(&mut last),
+                Err(_elapsed) => {}
+            }
+            tracing::debug!(reason = last, "the session could not be resumed yet");
+            let pause = pauses.next().unwrap_or(self.config.backoff.most).max(MIN_PAUSE);
+            if Instant::now() + pause >= until {
+                let loss = match self.session.upgrade().and_then(|session| session.drains_at()) {
+                    Some(_) => SessionLoss::Drained,
+                    None => SessionLoss::Expired,
+                };
+                let reason = format!("{reason}; the session could not be resumed in time: {last}");
+                return Err(SessionFault::lost(loss, reason));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Connects once and resumes the session.
+    async fn attempt(&mut self) -> Result<Socket, Failed> {
+        let Some(resumption) = &mut self.resumption else { return Err(Failed::Over(gone())) };
+        let Some(received) = self.session.upgrade().map(|session| session.delivery.received()) else {
+            return Err(Failed::Over(gone()));
+        };
+        let token = self.tokens.usable().await.map_err(|error| Failed::Again(error.to_string()))?;
+        let mut socket = dial(&self.config, &token).await.map_err(|error| refused(error, &self.tokens))?;
+        let resume = wire::Resume {
+            session_id: resumption.session_id.clone(),
+            epoch: resumption.epoch,
+            secret: resumption.secret.clone(),
+            received,
+        };
+        let resume = frame::encode(&Payload::Resume(resume).into());
+        let again = |error: &dyn std::error::Error| Failed::Again(error.to_string());
+        socket.send(Message::Binary(resume)).await.map_err(|error| again(&error))?;
+        let resumed = match first_message(&mut socket, &self.config.url).await {
+            Ok(message) => message.payload,
+            Err(error) => return Err(refused(error, &self.tokens)),
+        };
+        let resumed = match resumed {
+            Some(Payload::Resumed(resumed)) => resumed,
+            Some(Payload::Error(error)) => return Err(denied(&error)),
+            _ => return Err(Failed::Over(SessionFault::new("the relay did not answer to resume".into()))),
+        };
+        let taken = take(resumption, &self.session, &self.tokens, token, resumed);
+        if let Err(fault) = taken {
+            socket::farewell(&mut socket).await;
+            return Err(Failed::Over(fault));
+        }
+        Ok(socket)
+    }
+}
+
+/// Takes the relay's answer to resume: the numbers go on from there.
+///
+/// # Errors
+/// [`SessionFault`]: the answer cannot be true.
+fn take(
+    resumption: &mut Resumption,
+    session: &Weak<Session>,
+    tokens: &Tokens,
+    token: String,
+    resumed: wire::Resumed,
+) -> Result<(), SessionFault> {
+    if resumed.epoch <= resumption.epoch || resumed.secret.len() != SECRET_BYTES {
+        return Err(SessionFault::new("the relay's answer to resume has no usable secret".into()));
+    }
+    let session = session.upgrade().ok_or_else(gone)?;
+    let numbers = session.delivery.resume_after(resumed.received);
+    numbers.map_err(|gap| SessionFault::lost(SessionLoss::Gap, gap.to_string()))?;
+    (resumption.epoch, resumption.secret) = (resumed.epoch, resumed.secret);
+    session.set_grant(TokenGrant::new(&resumed.limits, &resumed.tools));
+    tokens.accepted(token, resumed.expires_in_ms);
+    Ok(())
+}
+
+/// Returns what follows from an error of connecting.
+fn refused(error: Error, tokens: &Tokens) -> Failed {
+    let is_refused = match &error {
+        Error::Unauthenticated => true,
+        Error::Status { status, .. } => *status == StatusCode::FORBIDDEN,
+        Error::Address { .. } => return Failed::Over(SessionFault::new(error.to_string())),
+        _ => false,
+    };
+    if is_refused {
+        tokens.rejected();
+        if !tokens.has_source() {
+            return Failed::Over(SessionFault::new(error.to_string()));
+        }
+    }
+    Failed::Again(error.to_string())
+}
+
+/// Returns what follows from the relay's refusal to resume.
+fn denied(error: &wire::Error) -> Failed {
+    let (loss, text) = (SessionLoss::of(error.loss), short_reason(&error.error));
+    match loss {
+        None if matches!(error.code.as_str(), "OVERLOADED" | "DRAINING") => Failed::Again(text.to_owned()),
+        None => Failed::Over(SessionFault::new(format!("the relay did not resume the session: {text}"))),
+        Some(loss) => Failed::Over(SessionFault::lost(loss, format!("the session was lost ({loss}): {text}"))),
+    }
+}
+
+/// The pauses between attempts.
+struct Backoffs {
+    pauses: backon::ExponentialBackoff,
+}
+
+impl Backoffs {
+    fn new(config: &ClientConfig) -> Self {
+        let most = config.backoff.most.max(MIN_PAUSE);
+        let builder = ExponentialBuilder::default()
+            .with_min_delay(config.backoff.first.clamp(MIN_PAUSE, most))
+            .with_max_delay(most)
+            .with_jitter()
+            .without_max_times();
+        Self { pauses: builder.build() }
+    }
+}
+
+fn gone() -> SessionFault {
+    SessionFault::new("the client is gone".into())
+}
+
+/// Waits until nothing uses the session any more.
+async fn unused(mut states: watch::Receiver<super::ConnectionState>) {
+    while states.changed().await.is_ok() {}
+}
+
+/// Tells the relay of changed tools if it wants to know. Never returns.
+async fn announce_if(changes: Option<watch::Receiver<u64>>, session: &Weak<Session>) -> Infallible {
+    match changes {
+        Some(changes) => announce(changes, session).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ends the session when it is dropped with the connection's task, however that task ends.
+struct EndGuard {
+    session: Weak<Session>,
+    fault: SessionFault,
+}
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.upgrade() {
+            session.end(&self.fault);
+        }
+    }
+}
