@@ -56,13 +56,14 @@ pub use host_client_sources::sets;
 pub use rmcp;
 
 pub use host_client_core::{
-    Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Budget, CallContext, CallbackApprover, Check,
-    Client, ClientConfig, ClientLease, Code, ConnectionPool, Decision, Effect, Error, ErrorCode, Event, EventStream,
-    ExecuteRequest, Execution, ExecutionError, ExecutionId, Explanation, Host, InvalidToolPattern, LargeIntegers,
-    LazyClient, LimitName, LimitOverrides, LocalRelay, LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount,
-    Outcome, OutputItem, OutputKind, Overflow, Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule,
-    TerminalApprover, TokenRequest, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern,
-    ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+    Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Backoff, Budget, CallCapacity, CallContext,
+    CallbackApprover, Check, Client, ClientBuilder, ClientConfig, ClientLease, Code, ConnectionPool, ConnectionState,
+    Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution, ExecutionError, ExecutionId,
+    Explanation, Host, InvalidToolPattern, LargeIntegers, LazyClient, LimitName, LimitOverrides, LocalRelay,
+    LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy,
+    PolicyError, PolicyPattern, PolicyWarning, Rule, SessionLoss, StateChanges, TerminalApprover, TokenError,
+    TokenRequest, TokenSource, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern, ToolSet,
+    ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
 };
 #[cfg(feature = "macros")]
 pub use host_client_macros::tools;

@@ -307,7 +307,7 @@ impl Client {
             return Ok(execution);
         }
         // Nothing is sent before there is a connection and credit: an execution that waits in vain was not begun.
-        if let Err(error) = self.may_begin(size as u64).await {
+        if let Err(error) = self.may_begin(&message).await {
             self.session.ledger.end(&context.id, Err(error.clone()));
             return Err(Box::new(error).into());
         }
@@ -319,14 +319,14 @@ impl Client {
         Ok(execution)
     }
 
-    /// Waits until an execution of this size in bytes may be sent: there is a connection, and the relay has granted credit.
+    /// Waits until an execution may be sent: there is a connection, and the relay has granted credit.
     ///
     /// # Errors
     /// `SESSION_LOST`: the session could not be resumed. `OVERLOADED`: there was no credit within the time for queueing.
-    async fn may_begin(&self, bytes: u64) -> Result<(), ExecutionError> {
+    async fn may_begin(&self, message: &Payload) -> Result<(), ExecutionError> {
         let lost = |reason| ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent();
         self.session.connected().await.map_err(lost)?;
-        let credit = tokio::time::timeout(self.queue_timeout, self.session.take_credit(bytes)).await;
+        let credit = tokio::time::timeout(self.queue_timeout, self.session.take_credit(message)).await;
         credit.map_err(|_elapsed| {
             let text = "nothing was run: the relay took no further execution of this session in time";
             ExecutionError::new(ErrorCode::Overloaded, text)

@@ -76,9 +76,9 @@ struct Terms {
     /// The maximum time for which the session can be resumed after its connection was lost; `None`: it cannot.
     window: Option<Duration>,
     /// The relay's credit for tool calls; `None`: its calls are not counted.
-    calls: Option<wire::Credit>,
+    calls: Option<CallCredit>,
     /// The credit for executions; `None`: they are not counted.
-    executions: Option<wire::Credit>,
+    executions: Option<ExecutionCredit>,
 }
 
 /// One session: the executions and calls that run in it, and the way to the relay.
@@ -90,8 +90,6 @@ pub(crate) struct Session {
     pub(crate) outbound: Outbound,
     terms: Terms,
     delivery: Arc<Delivery>,
-    /// The credit for executions; `None`: they are not counted.
-    executions: Option<ExecutionCredit>,
     /// The receiver's end of a renewal's answer; `None`: no renewal is on its way.
     renewal: Mutex<Option<oneshot::Sender<wire::Renewed>>>,
     tokens: Arc<Tokens>,
@@ -126,15 +124,14 @@ impl Session {
     }
 
     /// Begins a session after hello, which has announced a version of the tools, and welcome.
-    fn begin(host: Arc<Host>, terms: Terms, announced: Announced, tokens: Arc<Tokens>) -> (Arc<Self>, Outbox) {
-        let (delivery, outbound, outbox) = Delivery::begin(terms.window.is_some(), terms.calls.map(CallCredit::new));
+    fn begin(host: Arc<Host>, mut terms: Terms, announced: Announced, tokens: Arc<Tokens>) -> (Arc<Self>, Outbox) {
+        let (delivery, outbound, outbox) = Delivery::begin(terms.window.is_some(), terms.calls.take());
         let session = Arc::new(Self {
             host,
             key: random_key(),
             ledger: Ledger::default(),
             outbound,
             delivery,
-            executions: terms.executions.map(ExecutionCredit::new),
             terms,
             renewal: Mutex::default(),
             tokens,
@@ -202,9 +199,13 @@ impl Session {
         }
     }
 
-    /// Waits for the credit of an execution with this number of bytes of code and input, and takes it.
-    pub(crate) async fn take_credit(&self, bytes: u64) {
-        if let Some(executions) = &self.executions {
+    /// Waits for the credit of an execution, and takes it.
+    pub(crate) async fn take_credit(&self, message: &Payload) {
+        let Payload::Execute(execute) = message else { return };
+        // As the relay counts.
+        let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
+        let bytes = execute.code.len() + execute.input.len() + local;
+        if let Some(executions) = &self.terms.executions {
             executions.take(bytes).await;
         }
     }
@@ -297,9 +298,10 @@ impl Session {
                 // Fails only if the caller of `renew` has stopped waiting.
                 let _ = self.take_renewal().ok_or_else(unasked)?.send(renewed);
             }
-            Payload::Credit(credit) if self.executions.is_some() => {
-                self.executions.as_ref().inspect(|executions| executions.grant(credit));
-            }
+            Payload::Credit(credit) => match &self.terms.executions {
+                Some(executions) => executions.grant(&credit)?,
+                None => return Err(SessionFault::new("the relay grants credit that nobody counts".into())),
+            },
             Payload::GoAway(away) if self.terms.goes_away => {
                 tracing::info!(session = self.key, reason = short_reason(&away.reason), "the relay shuts down");
                 self.drain(Duration::from_millis(away.deadline_ms));

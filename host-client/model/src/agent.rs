@@ -168,8 +168,8 @@ impl ExecuteCode {
             Ok(request) => request,
             Err(wrong) => return report::refused(wrong),
         };
-        let outcome = async { self.client.lease().await?.run(request).await };
-        self.report(outcome.await, intent).await
+        let outcome = self.client.run(request).await;
+        self.report(outcome, intent).await
     }
 
     /// Runs a call of any of the four tools, as [`call`](Self::call) does. An unknown name gives a report with

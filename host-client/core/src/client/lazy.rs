@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use relay_proto::ErrorCode;
 
 use super::pool::{ClientLease, ConnectionPool, Slot};
-use super::{Client, ExecuteRequest, MODEL_BINDINGS, Outcome};
+use super::{Client, ExecuteRequest, Execution, MODEL_BINDINGS, Outcome};
 use crate::conversation::Conversation;
 use crate::error::{Error, ExecutionError};
 use crate::host::Host;
@@ -123,13 +123,31 @@ impl LazyClient {
     /// # Errors
     /// Those of [`LazyClient::lease`] and [`Client::run`].
     pub async fn run(&self, request: ExecuteRequest) -> Result<Outcome, Error> {
-        for _ in 1..SESSIONS {
-            match self.lease().await?.run(request.clone()).await {
-                Err(error) if error.wants_another_session() => {}
+        self.run_with(request, |execution| execution).await
+    }
+
+    /// Runs code as [`LazyClient::run`] does. `follow` gets each execution as it begins, such as to watch its events, and waits
+    /// for its outcome.
+    ///
+    /// # Errors
+    /// Those of [`LazyClient::run`].
+    pub async fn run_with<F>(&self, request: ExecuteRequest, follow: impl Fn(Execution) -> F) -> Result<Outcome, Error>
+    where
+        F: Future<Output = Result<Outcome, Error>>,
+    {
+        let mut sessions = 1;
+        loop {
+            // The connection is this request's until it has ended.
+            let client = self.lease().await?;
+            let outcome = match client.execute(request.clone()).await {
+                Ok(execution) => follow(execution).await,
+                Err(error) => Err(error),
+            };
+            match outcome {
+                Err(error) if error.wants_another_session() && sessions < SESSIONS => sessions += 1,
                 outcome => return outcome,
             }
         }
-        self.lease().await?.run(request).await
     }
 
     /// Returns a client whose session is not over, and whose relay does not shut down; connects if there is none.

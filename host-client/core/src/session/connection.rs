@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
 use http::{Uri, header};
+use relay_proto::credit::TooMuchCredit;
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
 use relay_proto::{PROTOCOL_VERSION, frame, wire};
@@ -19,6 +20,7 @@ use tokio_tungstenite::tungstenite::{Error as WebSocketError, Message};
 
 use super::announce::{Announced, announced};
 use super::config::ClientConfig;
+use super::credit::{CallCredit, ExecutionCredit};
 use super::grant::TokenGrant;
 use super::life::{Life, Resumption};
 use super::token::Tokens;
@@ -60,12 +62,13 @@ pub(crate) async fn connect(config: ClientConfig, host: Arc<Host>) -> Result<Con
     })?;
     let is_on = |name: &str| wanted(&config).contains(&name) && offers(&welcome, name);
     let resumption = is_on(feature::RESUME).then(|| Resumption::of(&config, &welcome)).transpose()?;
+    let counts = is_on(feature::CREDIT);
     let terms = Terms {
         knows_states: offers(&welcome, feature::CALL_STATE),
         goes_away: is_on(feature::GO_AWAY),
         window: resumption.as_ref().map(|resumption| resumption.window),
-        calls: is_on(feature::CREDIT).then(|| config.call_capacity.credit()),
-        executions: is_on(feature::CREDIT).then(|| welcome.credit.unwrap_or_default()),
+        calls: credit_if(counts, CallCredit::new(config.call_capacity.credit()))?,
+        executions: credit_if(counts, ExecutionCredit::new(welcome.credit.unwrap_or_default()))?,
     };
     tokens.accepted(token.clone(), welcome.expires_in_ms);
     let (session, outbox) = Session::begin(host, terms, announced, Arc::clone(&tokens));
@@ -76,6 +79,11 @@ pub(crate) async fn connect(config: ClientConfig, host: Arc<Host>) -> Result<Con
     let life = Life { config, tokens, resumption, session: Arc::downgrade(&session), outbox };
     tokio::spawn(life.run(socket, changes, renews));
     Ok(Connected { session, welcome, token })
+}
+
+/// Reads the credit of one direction, where both peers count; `None`: they do not.
+fn credit_if<T>(counts: bool, credit: Result<T, TooMuchCredit>) -> Result<Option<T>, Error> {
+    if counts { credit.map(Some).map_err(|error| Error::Refused(error.to_string())) } else { Ok(None) }
 }
 
 /// Returns the features that hello asks for.

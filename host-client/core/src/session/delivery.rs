@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::SessionFault;
-use super::credit::CallCredit;
+use super::credit::{CallCredit, CallCreditGuard};
 
 /// The maximum number of messages that wait to be written.
 const MESSAGES: usize = 256;
@@ -109,7 +109,7 @@ pub(super) struct Delivery {
     /// Wakes the writer: there is room again, or something to acknowledge.
     changed: Notify,
     /// The tool calls that the relay may send; `None`: the relay does not count them.
-    pub(super) calls: Option<Arc<CallCredit>>,
+    pub(super) calls: Option<CallCredit>,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ pub(crate) struct Outbox {
 
 impl Delivery {
     /// Begins the delivery after hello and welcome. `keeps`: the session can be resumed.
-    pub(super) fn begin(keeps: bool, calls: Option<Arc<CallCredit>>) -> (Arc<Self>, Outbound, Outbox) {
+    pub(super) fn begin(keeps: bool, calls: Option<CallCredit>) -> (Arc<Self>, Outbound, Outbox) {
         let (sender, queue) = mpsc::channel(MESSAGES);
         let counts = Counts { sent: Unacknowledged::after(1), received: Received::after(1), owed_since: None };
         let delivery = Arc::new(Self { counts: Mutex::new(counts), keeps, changed: Notify::new(), calls });
@@ -173,6 +173,16 @@ impl Delivery {
             self.changed.notify_one();
         }
         Ok(())
+    }
+
+    /// Counts a call with this number of bytes of arguments; `None`: the relay's calls are not counted.
+    ///
+    /// # Errors
+    /// [`SessionFault`]: the relay had no credit for it.
+    pub(super) fn admit(self: &Arc<Self>, bytes: usize) -> Result<Option<CallCreditGuard>, SessionFault> {
+        let Some(calls) = &self.calls else { return Ok(None) };
+        calls.spend(bytes)?;
+        Ok(Some(CallCreditGuard::new(Arc::downgrade(self), bytes)))
     }
 
     /// Wakes the writer: there is credit for the relay.
@@ -265,7 +275,7 @@ impl Outbox {
             return Some(read);
         }
         if counts.sent.has_room() {
-            if let Some(credit) = self.delivery.calls.as_ref().and_then(|calls| calls.due()) {
+            if let Some(credit) = self.delivery.calls.as_ref().and_then(|calls| calls.take_granted()) {
                 return Some(counts.push(Payload::Credit(credit), None, keeps, read));
             }
             if let Ok(Queued { payload, bytes }) = self.queue.try_recv() {

@@ -15,7 +15,7 @@ use super::progress::Progress;
 use crate::arguments::ExecuteArguments;
 use crate::output::Attachment;
 use crate::report::{Report, is_image, refused};
-use host_client_core::client::{ExecuteRequest, Outcome};
+use host_client_core::client::{ExecuteRequest, Execution, Outcome};
 use host_client_core::error::Error;
 
 /// Maximum time that the last progress, or the withdrawal of a question, may delay the answer.
@@ -49,13 +49,16 @@ impl CodeServer {
 
     /// Runs code, and reports its progress.
     async fn run(&self, request: ExecuteRequest, progress: Progress) -> Result<Outcome, Error> {
-        // The connection to the relay is this execution's until it has ended.
-        let client = self.tools.client().lease().await?;
-        let mut execution = client.execute(request).await?;
-        match execution.events() {
-            Some(events) => beside(execution, progress.follow(events)).await,
-            None => execution.await,
-        }
+        let follow = |mut execution: Execution| {
+            let progress = &progress;
+            async move {
+                match execution.events() {
+                    Some(events) => beside(execution, progress.follow(events)).await,
+                    None => execution.await,
+                }
+            }
+        };
+        self.tools.client().run_with(request, follow).await
     }
 }
 

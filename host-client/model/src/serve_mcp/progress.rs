@@ -20,8 +20,8 @@ impl Progress {
     }
 
     /// Reports the calls of one execution until it has ended. Events are read at once, however slow the client is.
-    pub(super) async fn follow(self, mut events: EventStream) {
-        let Some((peer, token)) = self.0 else { return };
+    pub(super) async fn follow(&self, mut events: EventStream) {
+        let Some((peer, token)) = &self.0 else { return };
         let (texts, mut waiting) = mpsc::channel(MAX_WAITING);
         let listen = async move {
             while let Some(event) = events.next().await {
