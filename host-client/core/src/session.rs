@@ -212,7 +212,7 @@ impl Session {
 
     /// Notes that the connection was lost, and that the session is being resumed.
     fn disconnected(&self, since: Instant, reason: &str) {
-        tracing::warn!(session = self.key, reason, "the connection to the relay was lost; resuming the session");
+        tracing::info!(session = self.key, reason, "the connection to the relay was lost; resuming the session");
         self.connectedness.set_reconnecting(since, reason);
         self.ledger.tell_relays(&Event::Disconnected { reason: reason.into() });
     }

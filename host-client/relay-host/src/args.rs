@@ -4,6 +4,7 @@ mod host;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -106,6 +107,16 @@ pub(crate) struct RelayArgs {
     /// A PEM file with the authorities that sign the relay's certificate [default: the public ones]
     #[arg(long, env = "RELAY_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// Seconds for which a lost connection to the relay is tried again before the session is given up; 0: not at all
+    #[arg(long, env = "RELAY_RESUME_WINDOW", value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) resume_window: u64,
+}
+
+impl RelayArgs {
+    /// Returns the maximum time for which the session is resumed; `None`: it ends with its connection.
+    pub(crate) fn resume_window(&self) -> Option<Duration> {
+        (self.resume_window > 0).then(|| Duration::from_secs(self.resume_window))
+    }
 }
 
 /// Options for each execution.

@@ -5,6 +5,7 @@ mod args;
 mod audit;
 mod call;
 mod commands;
+mod connection;
 mod doctor;
 mod exit;
 mod files;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use host_client::{Client, ClientConfig, LocalRelay};
 
 use crate::args::{HostArgs, RelayArgs};
+use crate::connection;
 use crate::exit::Failure;
 use crate::output::{inline, note};
 use crate::progress::Progress;
@@ -23,6 +24,7 @@ impl Session {
     pub(crate) async fn open(host: &HostArgs, relay: &RelayArgs, progress: &Progress) -> Result<Self, Failure> {
         let (setup, (config, own)) = tokio::try_join!(Setup::new(host, Some(progress)), find(relay))?;
         let client = Client::connect(config, Arc::clone(&setup.host)).await?;
+        connection::report(&client, progress);
         for warning in client.warnings() {
             note(&format!("warning: {}", inline(&warning.message)));
         }
@@ -44,7 +46,7 @@ async fn find(args: &RelayArgs) -> Result<(ClientConfig, Option<LocalRelay>), Fa
         Some(config) => Ok((config, None)),
         None => {
             let relay = LocalRelay::start().await?;
-            Ok((relay.client_config().await?, Some(relay)))
+            Ok((ClientConfig { resume: args.resume_window(), ..relay.client_config().await? }, Some(relay)))
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::args::{HostArgs, RelayArgs};
 use crate::commands::commands;
+use crate::connection;
 use crate::exit::Failure;
 use crate::openapi::documents;
 use crate::output::{inline, note};
@@ -210,7 +211,7 @@ fn unattended(request: &ApprovalRequest) -> Approval {
 /// Returns the configuration of the relay that the arguments name; `None` if they name none.
 pub(crate) fn config(args: &RelayArgs) -> Result<Option<ClientConfig>, Failure> {
     let (Some(relay), Some(token)) = (&args.relay, &args.token) else { return Ok(None) };
-    let mut config = ClientConfig::new(relay, token);
+    let mut config = ClientConfig { resume: args.resume_window(), ..ClientConfig::new(relay, token) };
     if let Some(path) = &args.ca_file {
         let pem = std::fs::read(path);
         config.authorities =
@@ -226,11 +227,13 @@ pub(crate) struct Connector {
     /// Configuration of the relay of `--relay`; `None`: one is started.
     named: Option<ClientConfig>,
     own: Arc<Mutex<Option<LocalRelay>>>,
+    /// Maximum time for which a session is resumed; `None`: it ends with its connection.
+    resume: Option<Duration>,
 }
 
 impl Connector {
     pub(crate) fn new(args: &RelayArgs) -> Result<Self, Failure> {
-        Ok(Self { named: config(args)?, own: Arc::default() })
+        Ok(Self { named: config(args)?, own: Arc::default(), resume: args.resume_window() })
     }
 
     /// Connects a client for a host.
@@ -244,7 +247,7 @@ impl Connector {
                     Some(relay) => relay,
                     None => LocalRelay::start().await?,
                 };
-                own.insert(relay).client_config().await?
+                ClientConfig { resume: self.resume, ..own.insert(relay).client_config().await? }
             }
         };
         let since = Instant::now();
@@ -254,7 +257,11 @@ impl Connector {
                 Err(error @ Error::Status { .. }) if error.is_retryable() && since.elapsed() < CONNECTS_WITHIN => {
                     tokio::time::sleep(error.retry_after().unwrap_or_default().clamp(MIN_PAUSE, MAX_PAUSE)).await;
                 }
-                connected => return connected,
+                Ok(client) => {
+                    connection::report(&client, &Progress::new());
+                    return Ok(client);
+                }
+                Err(error) => return Err(error),
             }
         }
     }
