@@ -66,9 +66,11 @@ impl Service<ToolRequest> for Executor {
         Box::pin(async move {
             let _place = match &registered.places {
                 Some(places) => {
-                    context.life.set_waits_turn(true);
+                    context.life.wait_turn();
                     let place = places.acquire().await?;
-                    context.life.set_waits_turn(false);
+                    if !context.life.take_turn() {
+                        return Err("it was not run: nobody waits for it any more".into());
+                    }
                     Some(place)
                 }
                 None => None,

@@ -290,7 +290,7 @@ impl Dispatch<'_> {
             result_bytes: sendable(registered.spec.manifest.result_bytes),
             life,
         };
-        if !self.call.run(name) {
+        if !self.call.run(name, &waiting) {
             return Err(Failure(ErrorCode::Cancelled, format!("{name} was not run: nobody waits for it any more")));
         }
         let (arguments, waits) = (arguments.into_inner(), registered.spec.manifest.concurrency);
@@ -301,7 +301,7 @@ impl Dispatch<'_> {
             Ok(Ok(Ok(json))) => Ok(RawResult { registered, json }),
             Ok(Ok(Err((code, message)))) => Err(Failure(code, message)),
             Ok(Err(_panic)) => Err(Failure(ErrorCode::ToolFailed, format!("{name} failed inside (it panicked)"))),
-            Err(_elapsed) if waiting.waits_turn() => {
+            Err(_elapsed) if waiting.give_up_turn() => {
                 self.call.did_not_run();
                 let text = format!(
                     "{name} was not run: it waited its turn for {} ms, because only {} of its calls run at once; make fewer \

@@ -11,6 +11,7 @@ use crate::audit::{Arguments, AuditError, CallTrail, Decision, Verdict};
 use crate::error::CallEnd;
 use crate::event::Event;
 use crate::tool::Effect;
+use crate::tool::context::CallLife;
 
 /// The record of a call that was admitted.
 pub(crate) struct CallRecord {
@@ -30,7 +31,8 @@ struct State {
     /// The effect of the tool; `None`: there is no decision yet, no such tool, or none is declared.
     effect: Option<Effect>,
     is_recorded: bool,
-    is_running: bool,
+    /// The life of the call from when its tool runs, or waits for its turn; `None`: it does neither.
+    life: Option<Arc<CallLife>>,
     is_closed: bool,
 }
 
@@ -137,28 +139,31 @@ impl CallRecord {
     /// Notes that the tool runs from now on. Returns `false` if the call was stopped or its decision is not recorded:
     /// the tool must not run.
     #[must_use]
-    pub(crate) fn run(&self, tool: &ToolName) -> bool {
+    pub(crate) fn run(&self, tool: &ToolName, life: &Arc<CallLife>) -> bool {
         let mut state = self.state();
         if state.is_closed || !state.is_recorded {
             return false;
         }
-        state.is_running = true;
+        state.life = Some(Arc::clone(life));
         self.context.tell(Event::ToolCallStarted { id: self.id.0, tool: tool.clone() });
         true
     }
 
     /// Notes that the tool did not run after all: the call waited its turn in vain.
     pub(crate) fn did_not_run(&self) {
-        self.state().is_running = false;
+        self.state().life = None;
     }
 
     /// Ends the call for the audit, the events and the span; only the first end counts.
     pub(crate) fn close(&self, end: &End<'_>) {
-        let mut state = self.state();
+        self.close_in(&mut self.state(), end);
+    }
+
+    fn close_in(&self, state: &mut State, end: &End<'_>) {
         if std::mem::replace(&mut state.is_closed, true) {
             return;
         }
-        self.context.note_end(&self.tool, state.effect, end.of_tool(state.is_running));
+        self.context.note_end(&self.tool, state.effect, end.of_tool(state.life.is_some()));
         let id = self.id.0;
         let (error, result_bytes, event) = match end {
             End::Finished { tool, result_bytes } => {
@@ -186,13 +191,15 @@ impl CallRecord {
     /// Ends the call because nobody waits for its answer any more: with `OUTCOME_UNKNOWN` if its tool runs, else with
     /// `CANCELLED`.
     pub(crate) fn stop(&self) {
-        let is_running = self.state().is_running;
-        let (code, message) = if is_running {
+        // Under one lock, so that the tool does not begin in between.
+        let mut state = self.state();
+        state.life.take_if(|life| life.give_up_turn());
+        let (code, message) = if state.life.is_some() {
             (ErrorCode::OutcomeUnknown, "the call was stopped while its tool ran: what it asked for may have been done")
         } else {
             (ErrorCode::Cancelled, "the call was stopped before its tool ran")
         };
-        self.close(&End::Failed { code: code.into(), message });
+        self.close_in(&mut state, &End::Failed { code: code.into(), message });
     }
 }
 

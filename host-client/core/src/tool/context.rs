@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -79,9 +79,18 @@ pub(crate) struct CallLife {
     over: watch::Sender<bool>,
     /// The sender of progress; `None`: the call is over.
     teller: Mutex<Option<Teller>>,
-    /// `true`: the call waits until its tool runs fewer calls at once.
-    waits_turn: AtomicBool,
+    /// The wait until the tool runs fewer calls at once: [`NO_WAIT`], then [`WAITS`], then [`HAS_TURN`] or [`NO_TURN`].
+    turn: AtomicU8,
 }
+
+/// The call has not waited for its turn: its tool may have no such limit.
+const NO_WAIT: u8 = 0;
+/// The call waits for its turn: its tool does not run.
+const WAITS: u8 = 1;
+/// The call has had its turn. It stays so, whatever a layer that repeats calls does.
+const HAS_TURN: u8 = 2;
+/// The call gave its turn up: its tool must not run.
+const NO_TURN: u8 = 3;
 
 /// Tells the progress of one call.
 struct Teller {
@@ -167,17 +176,24 @@ impl CallLife {
     pub(crate) fn new(events: broadcast::Sender<Event>) -> Arc<Self> {
         let teller = Teller { events, due: Instant::now() };
         let (over, teller) = (watch::Sender::new(false), Mutex::new(Some(teller)));
-        Arc::new(Self { over, teller, waits_turn: AtomicBool::new(false) })
+        Arc::new(Self { over, teller, turn: AtomicU8::new(NO_WAIT) })
     }
 
-    /// Sets whether the call waits until its tool runs fewer calls at once.
-    pub(crate) fn set_waits_turn(&self, waits: bool) {
-        self.waits_turn.store(waits, Ordering::Relaxed);
+    /// Notes that the call waits from now on until its tool runs fewer calls at once.
+    pub(crate) fn wait_turn(&self) {
+        let _ = self.turn.compare_exchange(NO_WAIT, WAITS, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Returns `true` if the call waits until its tool runs fewer calls at once: the tool was not run.
-    pub(crate) fn waits_turn(&self) -> bool {
-        self.waits_turn.load(Ordering::Relaxed)
+    /// Takes the turn that the call waited for. Returns `false` if the call gave it up: its tool must not run.
+    #[must_use]
+    pub(crate) fn take_turn(&self) -> bool {
+        let had = self.turn.compare_exchange(WAITS, HAS_TURN, Ordering::Relaxed, Ordering::Relaxed);
+        had != Err(NO_TURN)
+    }
+
+    /// Gives the turn up for which the call waits. Returns `false` if it waits for none: its tool may run.
+    pub(crate) fn give_up_turn(&self) -> bool {
+        self.turn.compare_exchange(WAITS, NO_TURN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Makes the guard that ends it.

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Tools of which one, `bank.transfer`, changes something and runs until it is told to end.
+/// Tools of which one, `bank.transfer`, changes something and runs until it is told to end, one call at a time.
 struct Bank {
     tools: Tools,
     begun: Arc<Notify>,
@@ -22,6 +22,7 @@ impl Bank {
         }
         let (tell, wait) = (Arc::clone(&begun), Arc::clone(&may_end));
         let spec = ToolSpec::new("bank.transfer", "Pays", json!({"type": "object"})).effect(Effect::Mutating);
+        let spec = spec.concurrency(1);
         let transfer = move |_, _| {
             let (tell, wait) = (Arc::clone(&tell), Arc::clone(&wait));
             async move {
@@ -89,22 +90,29 @@ async fn what_was_called_stands_in_the_error_of_a_lost_execution() {
     assert!(!relay.result().await.success);
     relay.call("4", &execution, "bank.transfer", "{}").await;
     within(bank.begun.notified()).await;
+    // This one waits for its turn.
+    relay.call("5", &execution, "bank.transfer", "{}").await;
+    while !matches!(within(events.next()).await.unwrap(), Event::ToolCallStarted { id: 5, .. }) {}
     drop(relay);
 
     let error = within(running).await.unwrap_err();
     assert!(!error.is_retryable());
     let Error::Execution(error) = error else { panic!("{error}") };
     let ExecutionError { calls, usage, .. } = &*error;
-    assert_eq!((&error.code, usage.tool_calls, calls.count()), (&ErrorCode::SessionLost.into(), 4, 4));
-    let groups: Vec<_> = calls.groups().iter().map(|it| (it.tool.as_str(), it.effect, it.end, it.count)).collect();
+    assert_eq!((&error.code, usage.tool_calls, calls.count()), (&ErrorCode::SessionLost.into(), 5, 5));
+    let group = |it: &CallGroup| (it.tool.clone(), it.effect, it.end, it.count);
+    let mut groups: Vec<_> = calls.groups().iter().map(group).collect();
+    // The calls that are open end in any order.
+    groups[2..].sort_by_key(|(_, _, end, _)| *end == CallEnd::Unknown);
     let expected = [
-        ("files.read", Some(Effect::ReadOnly), CallEnd::Finished, 2),
-        ("no.tool", None, CallEnd::NotRun, 1),
-        ("bank.transfer", Some(Effect::Mutating), CallEnd::Unknown, 1),
+        ("files.read".to_owned(), Some(Effect::ReadOnly), CallEnd::Finished, 2),
+        ("no.tool".to_owned(), None, CallEnd::NotRun, 1),
+        ("bank.transfer".to_owned(), Some(Effect::Mutating), CallEnd::NotRun, 1),
+        ("bank.transfer".to_owned(), Some(Effect::Mutating), CallEnd::Unknown, 1),
     ];
     assert_eq!(groups, expected);
     assert_eq!(calls.groups().iter().filter(|group| group.may_have_changed()).collect::<Vec<&CallGroup>>().len(), 1);
-    let text = "\nbefore that: 2 calls finished (files.read ×2), 1 did not run (no.tool), 1 has an unknown outcome \
+    let text = "\nbefore that: 2 calls finished (files.read ×2), 2 did not run (no.tool, bank.transfer), 1 has an unknown outcome \
                 (bank.transfer); find out what was done before you do it again";
     assert!(error.to_string().ends_with(text), "{error}");
 
@@ -117,9 +125,9 @@ async fn what_was_called_stands_in_the_error_of_a_lost_execution() {
             _ => {}
         }
     };
-    assert_eq!((unknown, last), (vec!["bank.transfer".to_owned()], (Some(ErrorCode::SessionLost.into()), 4)));
+    assert_eq!((unknown, last), (vec!["bank.transfer".to_owned()], (Some(ErrorCode::SessionLost.into()), 5)));
     let recorded = std::fs::read_to_string(&log).unwrap();
-    for code in ["OUTCOME_UNKNOWN", "SESSION_LOST"] {
+    for code in ["OUTCOME_UNKNOWN", "CANCELLED", "SESSION_LOST"] {
         assert_eq!(recorded.matches(code).count(), 1, "{code}: {recorded}");
     }
 }
