@@ -64,6 +64,19 @@ pub struct Observation {
     pub text: String,
     /// How many calls of tools of MCP servers it took.
     pub server_calls: u64,
+    /// End of the run, if the call ran a program; `None`: it ran none.
+    pub run: Option<RunEnd>,
+}
+
+/// End of the run of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// It has a value.
+    Done,
+    /// It failed while it ran.
+    Failed,
+    /// The check refused it before anything ran.
+    Refused,
 }
 
 /// One turn of a model.

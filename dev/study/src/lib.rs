@@ -13,6 +13,7 @@
 //! - [`scene`]: the data that the tasks are about, and the right answers; `scene_files`, `scene_git`: how it is made up
 //! - [`servers`]: the MCP servers: installed, started
 //! - [`measure`]: bytes, tokens and times of one conversation
+//! - [`slips`]: the programs of the tasks with slips in them, and the runs that the check saves
 //! - [`study`]: all of it together; [`report`]: the tables
 
 pub mod agent;
@@ -24,6 +25,7 @@ mod scene_files;
 mod scene_git;
 mod scripted;
 pub mod servers;
+pub mod slips;
 pub mod study;
 pub mod task;
 mod tasks;

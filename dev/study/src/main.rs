@@ -69,8 +69,10 @@ async fn compare(study: &Study, tasks: &[Task], args: &Args) -> anyhow::Result<(
         eprintln!("  {}", task.name);
         comparisons.push(study.compare(task).await.with_context(|| format!("the task {}", task.name))?);
     }
+    eprintln!("  slips");
+    let slips = study.slips(tasks).await?;
     let [turn, token] = [args.turn_delay_ms, args.token_delay_ms].map(Duration::from_millis);
-    let report = Report { comparisons, delays: Delays { turn, token } };
+    let report = Report { comparisons, delays: Delays { turn, token }, slips };
     print(&report.to_text());
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report.to_json())?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tiktoken_rs::o200k_base_singleton;
 
-use crate::agent::{Call, Conversation, Observation};
+use crate::agent::{Call, Conversation, Observation, RunEnd};
 
 /// What one conversation took.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -19,6 +19,10 @@ pub struct Meter {
     pub model_calls: u64,
     /// Calls that reached an MCP server.
     pub server_calls: u64,
+    /// Runs of programs that failed, or that the check refused.
+    pub failed_runs: u64,
+    /// Runs that the check refused before anything ran: a part of `failed_runs`.
+    pub refused_runs: u64,
     /// Tokens of the definitions of the tools; they are a part of every turn's input.
     pub definition_tokens: u64,
     /// All texts of the conversation, each once, without the definitions, in bytes.
@@ -58,6 +62,8 @@ impl Meter {
         }
         for observation in observations {
             self.server_calls += observation.server_calls;
+            self.failed_runs += u64::from(matches!(observation.run, Some(RunEnd::Failed | RunEnd::Refused)));
+            self.refused_runs += u64::from(observation.run == Some(RunEnd::Refused));
             self.read(&observation.text);
         }
         self.tool_time += elapsed;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::measure::Meter;
+use crate::slips::SlipRuns;
 use crate::study::{Attempt, Comparison};
 
 /// What was measured.
@@ -14,6 +15,8 @@ pub struct Report {
     pub comparisons: Vec<Comparison>,
     /// How long the model is taken to think.
     pub delays: Delays,
+    /// Runs of the tasks' programs with slips in them.
+    pub slips: Vec<SlipRuns>,
 }
 
 /// How long a model is taken to think. It is added to what was measured, and nobody waits for it.
@@ -27,7 +30,20 @@ pub struct Delays {
 
 /// The table of what a real model did: the task, the way, and what came of it.
 pub fn attempts(attempts: &[(&str, &str, Attempt)]) -> String {
-    let head = ["task", "way", "right", "turns", "calls", "server calls", "tokens billed", "bare", "written", "wall s"];
+    let head = [
+        "task",
+        "way",
+        "right",
+        "turns",
+        "calls",
+        "server calls",
+        "failed runs",
+        "saved by the check",
+        "tokens billed",
+        "bare",
+        "written",
+        "wall s",
+    ];
     let mut rows = vec![head.map(str::to_owned)];
     for (task, way, Attempt { mistake, meter }) in attempts {
         rows.push([
@@ -37,6 +53,8 @@ pub fn attempts(attempts: &[(&str, &str, Attempt)]) -> String {
             meter.turns.to_string(),
             meter.model_calls.to_string(),
             meter.server_calls.to_string(),
+            meter.failed_runs.to_string(),
+            meter.refused_runs.to_string(),
             meter.billed_tokens().to_string(),
             meter.billed_without_definitions().to_string(),
             meter.output_tokens.to_string(),
@@ -119,6 +137,7 @@ impl Report {
             text += &format!("\nThe definitions have {tools} tokens tool by tool, and {programs} with programs.\n\n");
         }
         text += &self.sums();
+        text += &self.saved();
         text += "\nWhere tool by tool, with independent calls in one turn, is as good as programs or better:\n";
         for measure in &MEASURES {
             let wins = self.wins(measure);
@@ -146,6 +165,7 @@ impl Report {
             "token_delay_ms": milliseconds(self.delays.token),
             "tasks": self.comparisons,
             "sums": sums.collect::<Vec<_>>(),
+            "slips": self.slips,
         })
     }
 
@@ -185,6 +205,23 @@ impl Report {
             rows.push([measure.name.into(), one_by_one, together, programs, times, medians]);
         }
         table(&rows)
+    }
+
+    /// The table of slips, and the sum of the runs that the check saves.
+    fn saved(&self) -> String {
+        if self.slips.is_empty() {
+            return String::new();
+        }
+        let head = ["a slip in each program of the tasks", "runs", "failed", "refused by the check: nothing has run"];
+        let mut rows = vec![head.map(str::to_owned)];
+        let row = |SlipRuns { slip, runs, failed, refused }: &SlipRuns| {
+            [(*slip).to_owned(), runs.to_string(), failed.to_string(), refused.to_string()]
+        };
+        rows.extend(self.slips.iter().map(row));
+        let (failed, refused) =
+            self.slips.iter().fold((0, 0), |(failed, refused), slip| (failed + slip.failed, refused + slip.refused));
+        let sentence = format!("\nThe check saves {refused} of {failed} failing runs.\n");
+        format!("\n{}{sentence}", table(&rows))
     }
 
     fn sum(&self, measure: &Measure) -> Figures {

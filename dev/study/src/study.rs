@@ -13,6 +13,7 @@ use crate::measure::Meter;
 use crate::scene::Scene;
 use crate::scripted::{Pace, Scripted};
 use crate::servers::Installed;
+use crate::slips::{Recorder, SLIPS, SlipRuns};
 use crate::task::Task;
 use crate::ways::{ByProgram, ToolByTool};
 
@@ -144,6 +145,27 @@ impl Study {
             Err(failure) => Some(failure.into()),
         };
         Ok(Attempt { mistake, meter })
+    }
+
+    /// Runs the programs of tasks with slips in them, one slip in each run.
+    ///
+    /// # Errors
+    /// The scene cannot be put in order.
+    pub async fn slips(&self, tasks: &[Task]) -> anyhow::Result<Vec<SlipRuns>> {
+        let mut counts: Vec<_> = SLIPS.into_iter().map(|slip| (slip, SlipRuns::new(slip))).collect();
+        for task in tasks {
+            let recorder = Recorder::new(&self.by_program);
+            self.attempt(task, &mut Scripted::new(task.by_programs, Pace::Together), &recorder).await?;
+            for code in recorder.into_codes() {
+                for (slip, runs) in &mut counts {
+                    let Some(code) = slip.put_into(&code, task.servers) else { continue };
+                    self.scene.reset()?;
+                    let seen = self.by_program.call(&Call::new("execute_code", json!({"code": code}))).await;
+                    runs.count(seen.run);
+                }
+            }
+        }
+        Ok(counts.into_iter().map(|(_, runs)| runs).collect())
     }
 
     /// What a model has that works tool by tool.

@@ -13,7 +13,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
 use rmcp::service::{RoleClient, RunningService};
 use serde_json::Value;
 
-use crate::agent::{Call, Definition, Observation, Toolbox};
+use crate::agent::{Call, Definition, Observation, RunEnd, Toolbox};
 
 /// The folder of the scene, as models see it.
 pub const ROOT: &str = "/data";
@@ -65,7 +65,7 @@ impl Toolbox for ToolByTool {
             Ok(value) => as_clients_show(value),
             Err(failure) => failure,
         };
-        Observation { text, server_calls: 1 }
+        Observation { text, server_calls: 1, run: None }
     }
 }
 
@@ -128,7 +128,7 @@ impl Toolbox for ByProgram {
     async fn call(&self, call: &Call) -> Observation {
         match self.request(call).await {
             Ok(result) => observation(result, &self.root),
-            Err(error) => Observation { text: format!("{error:#}"), server_calls: 0 },
+            Err(error) => Observation { text: format!("{error:#}"), server_calls: 0, run: None },
         }
     }
 }
@@ -140,8 +140,15 @@ fn observation(result: CallToolResult, root: &str) -> Observation {
         other => serde_json::to_string(&other).unwrap_or_default(),
     });
     let text = texts.collect::<Vec<_>>().join("\n").replace(root, ROOT);
-    let usage = result.structured_content.and_then(|content| content["usage"]["tool_calls"].as_u64());
-    Observation { text, server_calls: usage.unwrap_or(0) }
+    let Some(content) = result.structured_content else { return Observation { text, server_calls: 0, run: None } };
+    // Other tools than `execute_code` use nothing.
+    let usage = content["usage"]["tool_calls"].as_u64();
+    let run = usage.map(|_| match content["error"]["code"].as_str() {
+        None => RunEnd::Done,
+        Some("CHECK_FAILED") => RunEnd::Refused,
+        Some(_) => RunEnd::Failed,
+    });
+    Observation { text, server_calls: usage.unwrap_or(0), run }
 }
 
 /// Calls a tool with what the model wrote, and gives what the model may see of the result, or of the failure.

@@ -9,6 +9,7 @@ use relay_study::agent::{Call, Conversation, Model, Reply, Toolbox};
 use relay_study::command::CommandModel;
 use relay_study::measure::Meter;
 use relay_study::report::{Delays, Report, attempts};
+use relay_study::slips::SlipRuns;
 use relay_study::study::{Comparison, Study, tasks};
 use relay_study::task::Task;
 use relay_test_support::packages::target_folder;
@@ -86,7 +87,8 @@ async fn all_ways_give_the_same_answers_at_the_counted_price() {
         assert!(done.one_by_one.reread_tokens >= done.together.reread_tokens, "{name}");
         comparisons.push(done);
     }
-    sums_add_up(&comparisons);
+    let slips = study.slips(&["version", "touched"].map(task)).await.unwrap();
+    sums_add_up(&comparisons, slips);
     let again = study.compare(&task("touched")).await.unwrap();
     let first = &comparisons[0];
     assert_eq!(without_times(&again.together), without_times(&first.together), "two runs differ");
@@ -111,16 +113,22 @@ fn bulk_is_cheaper_by_programs_and_one_call_is_not(comparisons: &[Comparison]) {
     assert!(touched.needed_definition_tokens < touched.together.definition_tokens);
 }
 
-fn sums_add_up(comparisons: &[Comparison]) {
+fn sums_add_up(comparisons: &[Comparison], slips: Vec<SlipRuns>) {
     let (turn, token) = (Duration::from_secs(1), Duration::ZERO);
-    let report = Report { comparisons: comparisons.to_vec(), delays: Delays { turn, token } };
+    let report = Report { comparisons: comparisons.to_vec(), delays: Delays { turn, token }, slips };
     let json = report.to_json();
     assert_eq!(json["sums"][0]["measure"], "turns of the model");
     assert_eq!(json["sums"][0]["one_by_one"], 68);
     assert_eq!(json["sums"][0]["together"], 28);
     assert_eq!(json["sums"][0]["programs"], 16);
     assert_eq!(json["tasks"].as_array().unwrap().len(), comparisons.len());
+    let [tool, argument, left_out] = report.slips[..] else { panic!("{:?}", report.slips) };
+    for slip in [tool, argument] {
+        assert!(slip.runs >= 2 && slip.failed == slip.runs && slip.refused > 0, "{slip:?}");
+    }
+    assert!(left_out.runs >= 2 && left_out.refused <= left_out.failed, "{left_out:?}");
     let text = report.to_text();
+    assert!(text.contains("The check saves "), "{text}");
     for done in comparisons {
         assert!(text.contains(&format!("| {} ", done.task)), "{text}");
     }

@@ -150,7 +150,7 @@ async fn call(place: &str, text: &str, value: &Value) {
 
 #[test]
 fn toml_is_read_by_its_reader() {
-    let mut kinds = [0; 4];
+    let mut kinds = [0; 5];
     for (place, block) in blocks(&["toml"]) {
         let table: toml::Table = toml::from_str(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
         let has_one_of = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
@@ -163,6 +163,9 @@ fn toml_is_read_by_its_reader() {
         } else if has_one_of(&["document"]) {
             openapi(&place, &block.text);
             kinds[3] += 1;
+        } else if table.values().any(|value| value.get("program").is_some()) {
+            commands(&place, &block.text);
+            kinds[4] += 1;
         } else {
             settings(&place, &block.text);
             kinds[2] += 1;
@@ -196,6 +199,17 @@ components:
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && err.is_empty(), "{place}: {err}");
     assert_eq!(out.lines().count(), 3, "{place}: {out}");
+}
+
+/// Lists the tools of the programs that a file of `--commands` names.
+fn commands(place: &str, config: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("commands.toml"), config).unwrap();
+    let mut command = Command::new(program("relay-host"));
+    command.args(["tools", "--commands", "commands.toml"]);
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && err.is_empty() && out.lines().count() == 1, "{place}: {out}\n{err}");
 }
 
 /// Has cargo resolve a package beside a clone of this repository, with the versions that are locked here.

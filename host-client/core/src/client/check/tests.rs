@@ -145,6 +145,41 @@ fn programs_that_may_be_meant_so_pass() {
     assert!(right::PROGRAMS.len() >= 100, "{}", right::PROGRAMS.len());
 }
 
+/// The programs of the study, as they are and as the study sends them, and that of the quickstart.
+#[test]
+fn the_programs_of_study_and_examples_pass() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let scene = Scene::new();
+    let mut programs = 0;
+    for entry in std::fs::read_dir(format!("{root}/dev/study/src/tasks/programs")).unwrap() {
+        let code = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let called_by_members =
+            code.split("mcp.call(\"").enumerate().map(|(index, part)| match part.split_once("\", ") {
+                Some((tool, rest)) if index > 0 => format!("{}({rest}", tool.replace('-', "_")),
+                _ => part.to_owned(),
+            });
+        let called_by_members: String = called_by_members.collect();
+        assert_eq!(scene.check(&code), [], "{code}");
+        assert_eq!(scene.check(&called_by_members), [], "{called_by_members}");
+        programs += 1;
+    }
+    assert!(programs >= 30, "{programs}");
+
+    let tools = Tools::new();
+    for (name, arguments) in [
+        ("files.list", json!({"folder": {"type": "string"}, "suffix": {"type": "string"}})),
+        ("files.read", json!({"paths": {"type": "array", "items": {"type": "string"}}})),
+    ] {
+        let schema = json!({"type": "object", "properties": arguments, "additionalProperties": false});
+        tools.add_with(ToolSpec::new(name, "", schema), |_, _| std::future::pending()).unwrap();
+    }
+    let scene = Scene { tools, policy: Policy::new().allow(["*"]) };
+    let code = std::fs::read_to_string(format!("{root}/examples/quickstart/audit.js")).unwrap();
+    assert_eq!(scene.check(&code), [], "{code}");
+    let misspelled = code.replace("mcp.call(\"files.list\")", "mcp.call(\"files.lst\")");
+    assert_eq!(scene.check(&misspelled).len(), 1, "the check looks at it");
+}
+
 #[test]
 fn programs_that_are_certain_to_fail_are_found_with_place_and_hint() {
     let scene = Scene::new();
