@@ -1,5 +1,6 @@
 //! The client of a relay: connecting, running code there, and the outcome.
 
+mod begin;
 mod builder;
 #[cfg(feature = "short-path")]
 mod check;
@@ -240,8 +241,9 @@ impl Client {
     }
 
     /// Starts code. Code that names an MCP server which is being started, and whose tools are not known yet, waits for it
-    /// first. While the session is being resumed, this waits for the connection. The code runs until it ends or the returned [`Execution`] is dropped. Code that is a single call needs no relay: it
-    /// runs after the session is over, too, with the tools and limits of its last token.
+    /// first. While the session is being resumed, this waits for the connection. The code runs until it ends or the returned
+    /// [`Execution`] is dropped. Code that is a single call needs no relay: it runs while there is no connection, and after the
+    /// session is over, with the tools and limits of its last token.
     ///
     /// # Errors
     /// - [`Error::Execution`] with `SESSION_LOST`: the session is over, and nothing was run.
@@ -290,7 +292,7 @@ impl Client {
             request.limits.set(LimitName::ResultBytes, result_bytes);
         }
         let asks_for_form = request.large_integers != LargeIntegers::Number;
-        let message = Payload::Execute(request.into_wire(&context.id, &context.trace, self.begin_within_ms()));
+        let mut message = Payload::Execute(request.into_wire(&context.id, &context.trace, self.begin_within_ms()));
         if asks_for_form && !self.offers(feature::LARGE_INTEGERS) {
             let text =
                 "this relay gives large integers as numbers alone; leave large_integers out, or update the relay";
@@ -307,32 +309,15 @@ impl Client {
             return Ok(execution);
         }
         // Nothing is sent before there is a connection and credit: an execution that waits in vain was not begun.
-        if let Err(error) = self.may_begin(&message).await {
+        if let Err(error) = self.may_begin(&mut message, &context.id).await {
             self.session.ledger.end(&context.id, Err(error.clone()));
             return Err(Box::new(error).into());
         }
-        self.session.ledger.start(&context.id).map_err(lost)?;
         if self.session.outbound.send(message).await.is_err() {
             return Err(lost("the session is over".into()));
         }
         context.tell(Event::Started);
         Ok(execution)
-    }
-
-    /// Waits until an execution may be sent: there is a connection, and the relay has granted credit.
-    ///
-    /// # Errors
-    /// `SESSION_LOST`: the session could not be resumed. `OVERLOADED`: there was no credit within the time for queueing.
-    async fn may_begin(&self, message: &Payload) -> Result<(), ExecutionError> {
-        let lost = |reason| ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent();
-        self.session.connected().await.map_err(lost)?;
-        let credit = tokio::time::timeout(self.queue_timeout, self.session.take_credit(message)).await;
-        credit.map_err(|_elapsed| {
-            let text = "nothing was run: the relay took no further execution of this session in time";
-            ExecutionError::new(ErrorCode::Overloaded, text)
-        })?;
-        // The wait for credit may have been long.
-        self.session.connected().await.map_err(lost)
     }
 
     /// Opens an execution in the ledger, with its budget and the context of its calls.

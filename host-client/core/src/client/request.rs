@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use relay_proto::session::feature;
 use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
 
-use super::Client;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Phase;
 
@@ -249,16 +247,6 @@ impl ExecuteRequest {
             now_ms: self.now_ms,
             large_integers: large_integers.into(),
             begin_within_ms,
-        }
-    }
-}
-
-impl Client {
-    /// Returns the time within which the relay has to begin an execution, in milliseconds; 0: it knows no such bound.
-    pub(super) fn begin_within_ms(&self) -> u64 {
-        match self.offers(feature::BEGIN_WITHIN) {
-            true => u64::try_from(self.queue_timeout.as_millis()).unwrap_or(u64::MAX).max(1),
-            false => 0,
         }
     }
 }

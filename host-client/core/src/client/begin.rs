@@ -1,0 +1,45 @@
+//! The wait of an execution before it is sent: for a connection, and for the relay's credit.
+
+use std::sync::Arc;
+
+use relay_proto::session::feature;
+use relay_proto::wire::message::Payload;
+use relay_proto::{ErrorCode, ExecutionId, wire};
+use tokio::time::Instant;
+
+use super::Client;
+use crate::error::ExecutionError;
+
+impl Client {
+    /// Returns the time within which the relay has to begin an execution, in milliseconds; 0: it knows no such bound.
+    pub(super) fn begin_within_ms(&self) -> u64 {
+        match self.offers(feature::BEGIN_WITHIN) {
+            true => u64::try_from(self.queue_timeout.as_millis()).unwrap_or(u64::MAX).max(1),
+            false => 0,
+        }
+    }
+
+    /// Waits until an execution may be sent: there is a connection, and the relay has granted credit. The wait for credit
+    /// counts as queueing. From here on, the execution is the relay's.
+    ///
+    /// # Errors
+    /// `SESSION_LOST`: the session could not be resumed. `OVERLOADED`: there was no credit within the time for queueing.
+    pub(super) async fn may_begin(&self, message: &mut Payload, id: &ExecutionId) -> Result<(), ExecutionError> {
+        let lost = |reason: Arc<str>| {
+            ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent()
+        };
+        self.session.connected().await.map_err(lost)?;
+        let queued = Instant::now();
+        let credit = tokio::time::timeout(self.queue_timeout, self.session.take_credit(message)).await;
+        credit.map_err(|_elapsed| {
+            let text = "nothing was run: the relay took no further execution of this session in time";
+            ExecutionError::new(ErrorCode::Overloaded, text)
+        })?;
+        if let Payload::Execute(wire::Execute { begin_within_ms: within @ 1.., .. }) = message {
+            *within = within.saturating_sub(u64::try_from(queued.elapsed().as_millis()).unwrap_or(u64::MAX)).max(1);
+        }
+        // The wait for credit may have been long.
+        self.session.connected().await.map_err(lost)?;
+        self.session.ledger.start(id).map_err(|reason| lost(reason.into()))
+    }
+}
