@@ -40,7 +40,7 @@ pub fn session(mut data: &[u8]) {
         assert!(added.is_ok());
     }
     runtime.block_on(async {
-        let (session, mut sent) = Session::new(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))), true);
+        let (session, mut sent) = Session::with_all(Arc::new(Host::new(tools).policy(Policy::new().allow(["*"]))));
         let budget = Budget {
             tools: ToolPatterns::new(Some(vec!["a.g*".into()])),
             arguments_bytes: 64,

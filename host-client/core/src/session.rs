@@ -123,6 +123,21 @@ impl Session {
         Self::begin(host, terms, Announced::default(), Arc::new(Tokens::given(String::new())))
     }
 
+    /// Begins a session without a connection whose relay offers everything: it can be resumed within 60 s, 64 calls may be sent
+    /// at a time, and executions without end.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn with_all(host: Arc<Host>) -> (Arc<Self>, Outbox) {
+        let most = relay_proto::credit::MAX_CREDIT;
+        let terms = Terms {
+            knows_states: true,
+            goes_away: true,
+            window: Some(Duration::from_secs(60)),
+            calls: CallCredit::new(wire::Credit { count: 64, bytes: 1 << 20 }).ok(),
+            executions: ExecutionCredit::new(wire::Credit { count: most, bytes: most }).ok(),
+        };
+        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::given(String::new())))
+    }
+
     /// Begins a session after hello, which has announced a version of the tools, and welcome.
     fn begin(host: Arc<Host>, mut terms: Terms, announced: Announced, tokens: Arc<Tokens>) -> (Arc<Self>, Outbox) {
         let (delivery, outbound, outbox) = Delivery::begin(terms.window.is_some(), terms.calls.take());

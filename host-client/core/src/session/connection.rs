@@ -22,7 +22,7 @@ use super::announce::{Announced, announced};
 use super::config::ClientConfig;
 use super::credit::{CallCredit, ExecutionCredit};
 use super::grant::TokenGrant;
-use super::life::{Life, Resumption};
+use super::life::{Attempts, Life, Resumption};
 use super::token::Tokens;
 use super::{Session, Terms, short_reason};
 use crate::error::{ConnectStep, Error};
@@ -76,7 +76,8 @@ pub(crate) async fn connect(config: ClientConfig, host: Arc<Host>) -> Result<Con
     // Changes are announced, and tokens renewed, where the relay takes that.
     let changes = offers(&welcome, feature::TOOLS_CHANGED).then_some(changes);
     let renews = tokens.has_source() && offers(&welcome, feature::RENEW);
-    let life = Life { config, tokens, resumption, session: Arc::downgrade(&session), outbox };
+    let attempts = Attempts::new(&config);
+    let life = Life { config, tokens, resumption, session: Arc::downgrade(&session), outbox, attempts };
     tokio::spawn(life.run(socket, changes, renews));
     Ok(Connected { session, welcome, token })
 }

@@ -61,6 +61,7 @@ pub(super) struct Life {
     pub(super) resumption: Option<Resumption>,
     pub(super) session: Weak<Session>,
     pub(super) outbox: Outbox,
+    pub(super) attempts: Attempts,
 }
 
 /// The reason why an attempt to resume a session failed.
@@ -89,6 +90,7 @@ impl Life {
         // Bounds for the timer, which takes neither zero nor an endless time.
         let heartbeat = self.config.heartbeat.clamp(Duration::from_millis(10), Duration::from_secs(3_600));
         loop {
+            let before = self.received();
             let reason = match socket::carry(socket, &self.session, &mut self.outbox, heartbeat).await {
                 End::Ended(fault) | End::Closed(fault) => return fault,
                 End::Cut(reason) => reason,
@@ -96,6 +98,9 @@ impl Life {
             let Some(window) = self.resumption.as_ref().map(|resumption| resumption.window) else {
                 return SessionFault::new(reason);
             };
+            if self.received() > before {
+                self.attempts = Attempts::new(&self.config);
+            }
             let since = Instant::now();
             let mut until = since + window;
             let states = {
@@ -121,29 +126,38 @@ impl Life {
 
     /// Tries to resume the session until it is resumed, it is over, or this time has come.
     async fn resume(&mut self, reason: &str, until: Instant) -> Result<Socket, SessionFault> {
-        let Backoffs { mut pauses } = Backoffs::new(&self.config);
-        let mut last = String::new();
+        let mut last = "the relay drops its connections".to_owned();
         loop {
+            if let Some(pause) = self.attempts.pause() {
+                if Instant::now() + pause >= until {
+                    return Err(self.given_up(reason, &last));
+                }
+                tokio::time::sleep(pause).await;
+            }
             let limit = until.min(Instant::now() + self.config.connect_timeout);
             match tokio::time::timeout_at(limit, self.attempt()).await {
                 Ok(Ok(socket)) => return Ok(socket),
                 Ok(Err(Failed::Over(fault))) => return Err(fault),
                 Ok(Err(Failed::Again(why))) => last = why,
-                Err(_elapsed) if last.is_empty() => "the relay did not answer in time".clone_into(&mut last),
-                Err(_elapsed) => {}
+                Err(_elapsed) => "the relay did not answer in time".clone_into(&mut last),
             }
             tracing::debug!(reason = last, "the session could not be resumed yet");
-            let pause = pauses.next().unwrap_or(self.config.backoff.most).max(MIN_PAUSE);
-            if Instant::now() + pause >= until {
-                let loss = match self.session.upgrade().and_then(|session| session.drains_at()) {
-                    Some(_) => SessionLoss::Drained,
-                    None => SessionLoss::Expired,
-                };
-                let reason = format!("{reason}; the session could not be resumed in time: {last}");
-                return Err(SessionFault::lost(loss, reason));
-            }
-            tokio::time::sleep(pause).await;
         }
+    }
+
+    /// Returns the sequence of the last message of the relay that was handed over; 0: the client is gone.
+    fn received(&self) -> u64 {
+        self.session.upgrade().map_or(0, |session| session.delivery.received())
+    }
+
+    /// Returns the end of a session that could not be resumed in time. `reason` tells why it had to be, `last` why the last
+    /// attempt failed.
+    fn given_up(&self, reason: &str, last: &str) -> SessionFault {
+        let loss = match self.session.upgrade().and_then(|session| session.drains_at()) {
+            Some(_) => SessionLoss::Drained,
+            None => SessionLoss::Expired,
+        };
+        SessionFault::lost(loss, format!("{reason}; the session could not be resumed in time: {last}"))
     }
 
     /// Connects once and resumes the session.
@@ -231,20 +245,31 @@ fn denied(error: &wire::Error) -> Failed {
     }
 }
 
-/// The pauses between attempts.
-struct Backoffs {
+/// The attempts to connect again since the relay was last heard of the session: a relay that lets sessions be resumed and drops
+/// them at once is asked less and less often.
+pub(super) struct Attempts {
+    is_first: bool,
     pauses: backon::ExponentialBackoff,
+    most: Duration,
 }
 
-impl Backoffs {
-    fn new(config: &ClientConfig) -> Self {
+impl Attempts {
+    pub(super) fn new(config: &ClientConfig) -> Self {
         let most = config.backoff.most.max(MIN_PAUSE);
         let builder = ExponentialBuilder::default()
             .with_min_delay(config.backoff.first.clamp(MIN_PAUSE, most))
             .with_max_delay(most)
             .with_jitter()
             .without_max_times();
-        Self { pauses: builder.build() }
+        Self { is_first: true, pauses: builder.build(), most }
+    }
+
+    /// Returns the pause before the next attempt; `None`: it is the first, which is made at once.
+    fn pause(&mut self) -> Option<Duration> {
+        if std::mem::take(&mut self.is_first) {
+            return None;
+        }
+        Some(self.pauses.next().unwrap_or(self.most).max(MIN_PAUSE))
     }
 }
 

@@ -154,6 +154,36 @@ async fn a_gap_in_the_relays_numbers_ends_the_session() {
     assert_eq!(fault.to_string(), "message 3 came in the place of 2");
 }
 
+/// A session that can be resumed within 60 s, with an execution that is given up after 91 s: 60 s for queueing, 1 s for running,
+/// 30 s more.
+async fn resumable() -> (Client, Arc<Session>, Outbox, crate::Execution) {
+    let (session, outbox) = Session::with_all(Arc::new(Host::new(Tools::new())));
+    let welcome = wire::Welcome { protocol_version: 1, ..wire::Welcome::default() };
+    let client = Client::over(Arc::clone(&session), welcome, Duration::from_secs(60), "tests");
+    let request = ExecuteRequest::new("the code").always_in_sandbox().limit(LimitName::WallMs, 1_000);
+    let execution = client.execute(request).await.unwrap();
+    (client, session, outbox, execution)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_execution_stands_still_without_a_connection_and_for_no_longer_than_the_window() {
+    for (away, expected) in [(50, 91 + 50), (300, 91 + 60)] {
+        let (_client, session, _outbox, execution) = resumable().await;
+        let since = Instant::now();
+        let cut = async {
+            for _ in 0..away / 10 {
+                session.disconnected(Instant::now(), "it was cut");
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                session.resumed(Duration::from_secs(10));
+            }
+        };
+        let ended = async { (execution.await, since.elapsed().as_secs()) };
+        let ((outcome, after), ()) = tokio::join!(ended, cut);
+        assert_eq!(outcome.unwrap_err().code().unwrap(), &ErrorCode::Timeout);
+        assert!((expected..=expected + 1).contains(&after), "{after} s, not {expected}");
+    }
+}
+
 #[tokio::test]
 async fn the_end_of_the_session_ends_what_runs_in_it() {
     let mut scene = Scene::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use host_client_core::{Client, ClientConfig, ConnectionState, Error, ErrorCode, ExecuteRequest, SessionLoss};
+use host_client_core::{Backoff, Client, ClientConfig, ConnectionState, Error, ErrorCode, ExecuteRequest, SessionLoss};
 use relay_proto::wire;
 use relay_proto::wire::message::Payload;
 use relay_test_support::within;
@@ -149,6 +149,28 @@ async fn a_relay_without_room_and_a_proxy_without_a_relay_are_asked_again() {
     let (execution, id) = tokio::join!(client.execute(request), relay.execution(&mut link));
     relay.end(&mut link, &id).await;
     within(execution.unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_relay_that_resumes_and_drops_is_asked_less_and_less_often() {
+    let mut relay = Relay::start().await;
+    let backoff = Backoff { first: Duration::from_millis(10), most: Duration::from_millis(80) };
+    let config = ClientConfig { backoff, ..relay.config() };
+    let (client, link) = relay.connect_with(counted().host, config, |_| {}).await;
+    drop(link);
+    let since = Instant::now();
+    for _ in 0..6 {
+        drop(relay.resume().await);
+    }
+    // At once, and after 10, 20, 40, 80 and 80 ms and what chance adds.
+    assert!(since.elapsed() >= Duration::from_millis(230), "{:?}", since.elapsed());
+    // A session that went on in earnest is resumed at once again.
+    let mut link = relay.resume().await;
+    relay.send(&mut link, Payload::Ping(wire::Ping { id: "1".into() })).await;
+    assert!(matches!(relay.next(&mut link).await, Some(Payload::Pong(_))));
+    drop(link);
+    relay.resume().await;
+    assert!(!client.is_over());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Runs one request: asks the model, runs its program, and repairs it if allowed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use relay_proto::{ErrorCode, LimitName, LimitOverrides};
@@ -159,11 +159,10 @@ impl<'a> Run<'a> {
             trace: self.request.trace,
             ..ExecuteRequest::for_model(&code)
         };
-        let mut changes = Vec::new();
-        let outcome = match client.execute(request).await {
-            Ok(execution) => self.follow(execution, &mut changes).await,
-            Err(error) => Err(error),
-        };
+        let changes = Mutex::default();
+        // Not on this client: its relay may have begun to shut down while the model was asked.
+        let outcome = self.programmatic.client.run_with(request, |execution| self.follow(execution, &changes)).await;
+        let changes = changes.into_inner().unwrap_or_else(PoisonError::into_inner);
         let used = match &outcome {
             Ok(outcome) => Some(outcome.usage),
             Err(Error::Execution(error)) => Some(error.usage),
@@ -191,26 +190,28 @@ impl<'a> Run<'a> {
         limits
     }
 
-    /// Waits for an execution, and records the tools that it calls and whose effect is not `ReadOnly`.
-    async fn follow(&self, mut execution: Execution, changes: &mut Vec<String>) -> Result<Outcome, Error> {
+    /// Waits for an execution, and puts into `changed` the tools that it called and whose effect is not `ReadOnly`.
+    async fn follow(&self, mut execution: Execution, changed: &Mutex<Vec<String>>) -> Result<Outcome, Error> {
+        let mut changes = Vec::new();
         let attempt = self.attempts.len();
         self.tell(Step::Running { attempt, execution: execution.id().clone() });
         let Some(mut events) = execution.events() else { return execution.await };
         let outcome = loop {
             tokio::select! {
                 biased;
-                Some(event) = events.next() => self.seen(event, changes),
+                Some(event) = events.next() => self.seen(event, &mut changes),
                 outcome = &mut execution => break outcome,
             }
         };
         let rest = async {
             while let Some(event) = events.next().await {
-                self.seen(event, changes);
+                self.seen(event, &mut changes);
             }
         };
         if tokio::time::timeout(EVENTS_WITHIN, rest).await.is_err() {
-            note(changes, UNKNOWN);
+            note(&mut changes, UNKNOWN);
         }
+        *changed.lock().unwrap_or_else(PoisonError::into_inner) = changes;
         outcome
     }
 

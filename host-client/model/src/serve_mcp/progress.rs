@@ -65,6 +65,8 @@ fn text(event: &Event) -> Option<String> {
         }
         Event::ToolCallFailed { tool, code, .. } => format!("{} failed: {code}", visible(tool)),
         Event::ToolCallDenied { tool, code, .. } => format!("{} was not allowed: {code}", visible(tool.as_str())),
+        Event::Disconnected { .. } => "the connection to the relay was lost; trying again".to_owned(),
+        Event::Resumed { .. } => "the connection to the relay is back".to_owned(),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@ mod approvals;
 mod audits;
 mod calls;
 mod commands;
+mod connections;
 mod doctors;
 mod exits;
 mod folder;
