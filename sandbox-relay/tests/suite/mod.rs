@@ -2,9 +2,9 @@
 
 mod approvals;
 mod bindings;
-mod checks;
 mod completions;
 mod contract;
+mod credit;
 mod drain;
 mod eval;
 mod failures;

@@ -119,6 +119,20 @@ async fn a_relay_that_has_nothing_to_say_acknowledges_within_a_second() {
 }
 
 #[tokio::test]
+async fn the_same_execution_sent_again_is_the_same_and_another_is_a_fault() {
+    let relay = start_relay(&[]).await;
+    let (mut peer, _) = Peer::hello(&relay, &["a.b"]).await;
+    for _ in 0..3 {
+        peer.send(execute("e", "return await mcp.call('a.b')")).await;
+    }
+    let call = peer.call().await;
+    peer.answer(&call, "1").await;
+    assert_eq!(peer.result().await, json!(1), "one call, one result");
+    peer.send(execute("e", "return 2")).await;
+    assert_eq!(peer.error().await.code, "PROTOCOL_ERROR");
+}
+
+#[tokio::test]
 async fn a_cancel_may_come_twice() {
     let relay = start_relay(&[]).await;
     let (mut peer, _) = Peer::hello(&relay, &["a.b"]).await;
