@@ -2,6 +2,7 @@
 
 mod approvals;
 mod bindings;
+mod checks;
 mod completions;
 mod contract;
 mod credit;
