@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
-use http::{Uri, header};
+use http::{HeaderName, HeaderValue, Uri, header};
 use relay_proto::credit::TooMuchCredit;
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
@@ -29,6 +29,19 @@ use crate::error::{ConnectStep, Error};
 use crate::host::Host;
 use crate::tls;
 use crate::tools::Tools;
+
+/// The header by which a relay knows that a connection is there to resume a session: it has room for some of these even where
+/// the subject's connections are used up.
+const RESUME_HEADER: HeaderName = HeaderName::from_static("relay-resume");
+
+/// The purpose of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Purpose {
+    /// It begins a session.
+    Begin,
+    /// It resumes one.
+    Resume,
+}
 
 pub(super) type Socket = WebSocketStream<Box<dyn Duplex>>;
 
@@ -105,7 +118,7 @@ async fn greet(
     tools: &Tools,
 ) -> Result<(Socket, wire::Welcome, String), Error> {
     let token = tokens.usable().await?;
-    let mut socket = dial(config, &token).await?;
+    let mut socket = dial(config, &token, Purpose::Begin).await?;
     let hello = wire::Hello {
         protocol_version: PROTOCOL_VERSION,
         features: wanted(config).into_iter().map(str::to_owned).collect(),
@@ -144,7 +157,7 @@ pub(super) async fn first_message(socket: &mut Socket, url: &str) -> Result<wire
 }
 
 /// Opens the TCP connection and the WebSocket. The token is shown to the configured address alone.
-pub(super) async fn dial(config: &ClientConfig, token: &str) -> Result<Socket, Error> {
+pub(super) async fn dial(config: &ClientConfig, token: &str, purpose: Purpose) -> Result<Socket, Error> {
     let address = |reason: &str| Error::Address { url: config.url.clone(), reason: reason.to_owned() };
     let uri: Uri = config.url.parse().map_err(|_| address("it is no address"))?;
     let secure = match uri.scheme_str() {
@@ -163,6 +176,9 @@ pub(super) async fn dial(config: &ClientConfig, token: &str) -> Result<Socket, E
     let mut request = config.url.as_str().into_client_request().map_err(|error| address(&error.to_string()))?;
     let bearer = format!("Bearer {token}").parse().map_err(|_| address("the token is not usable in a header"))?;
     request.headers_mut().insert(header::AUTHORIZATION, bearer);
+    if let Purpose::Resume = purpose {
+        request.headers_mut().insert(RESUME_HEADER, HeaderValue::from_static("1"));
+    }
 
     let unreachable = |error| Error::Unreachable { url: config.url.clone(), error };
     let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(if secure { 443 } else { 80 })))

@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::announce::announce;
 use super::config::ClientConfig;
-use super::connection::{Socket, dial, first_message};
+use super::connection::{Purpose, Socket, dial, first_message};
 use super::grant::TokenGrant;
 use super::renewal::renew;
 use super::socket::{self, End};
@@ -167,7 +167,8 @@ impl Life {
             return Err(Failed::Over(gone()));
         };
         let token = self.tokens.usable().await.map_err(|error| Failed::Again(error.to_string()))?;
-        let mut socket = dial(&self.config, &token).await.map_err(|error| refused(error, &self.tokens))?;
+        let mut socket =
+            dial(&self.config, &token, Purpose::Resume).await.map_err(|error| refused(error, &self.tokens))?;
         let resume = wire::Resume {
             session_id: resumption.session_id.clone(),
             epoch: resumption.epoch,

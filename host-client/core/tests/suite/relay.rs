@@ -27,8 +27,8 @@ pub(crate) struct Relay {
     pub(crate) epoch: u64,
     /// The token of the newest connection.
     pub(crate) token: String,
-    /// The acknowledgement in the host's last message.
-    pub(crate) acknowledged: u64,
+    /// `true`: the newest connection is announced as one that resumes.
+    resumes: bool,
 }
 
 /// One connection.
@@ -69,7 +69,7 @@ impl Relay {
 
     pub(crate) async fn at(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        Self { listener, sent: Vec::new(), received: 0, epoch: 1, token: String::new(), acknowledged: 0 }
+        Self { listener, sent: Vec::new(), received: 0, epoch: 1, token: String::new(), resumes: false }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -86,7 +86,7 @@ impl Relay {
     /// Returns a relay with another session at the same address, which takes all connections from now on.
     pub(crate) fn again(&mut self) -> Self {
         let listener = self.unlisten();
-        Self { listener, sent: Vec::new(), received: 0, epoch: 1, token: String::new(), acknowledged: 0 }
+        Self { listener, sent: Vec::new(), received: 0, epoch: 1, token: String::new(), resumes: false }
     }
 
     /// Settings of a client that tries again at once.
@@ -114,6 +114,7 @@ impl Relay {
     /// Takes a connection, and welcomes the host.
     pub(crate) async fn welcome(&mut self, change: impl FnOnce(&mut wire::Welcome)) -> Link {
         let mut link = self.accept().await;
+        assert!(!self.resumes);
         let Some(Payload::Hello(_)) = self.next(&mut link).await else { panic!("no hello") };
         let mut welcome = wire::Welcome {
             protocol_version: 1,
@@ -135,8 +136,9 @@ impl Relay {
     /// Takes a connection.
     pub(crate) async fn accept(&mut self) -> Link {
         let (stream, _) = within(self.listener.accept()).await.unwrap();
-        let token = &mut self.token;
+        let (token, resumes) = (&mut self.token, &mut self.resumes);
         let keep = |request: &Request, response: Response| {
+            *resumes = request.headers().get("relay-resume").is_some_and(|it| it == "1");
             let bearer = request.headers()["authorization"].to_str().unwrap();
             *token = bearer.strip_prefix("Bearer ").unwrap().to_owned();
             Ok(response)
@@ -158,6 +160,7 @@ impl Relay {
     /// Takes a connection on which the host asks to resume.
     pub(crate) async fn asked(&mut self) -> (Link, wire::Resume) {
         let mut link = self.accept().await;
+        assert!(self.resumes);
         match link.message().await {
             Some(wire::Message { payload: Some(Payload::Resume(resume)), sequence: 0, .. }) => (link, resume),
             other => panic!("no resume: {other:?}"),
@@ -208,7 +211,6 @@ impl Relay {
     pub(crate) async fn next(&mut self, link: &mut Link) -> Option<Payload> {
         loop {
             let message = link.message().await?;
-            self.acknowledged = message.acknowledged;
             let Some(payload) = message.payload else { continue };
             self.received += 1;
             assert_eq!(message.sequence, self.received, "{payload:?}");
