@@ -7,11 +7,11 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
-use rmcp::model::ClientJsonRpcMessage;
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse};
 use sse_stream::{Error as SseError, Sse};
 
-use super::message::{Incoming, read};
+use super::message::{Incoming, Unreadable, read, stand_in};
 
 /// Maximum size of one event, in bytes. (The library bounds other bodies itself.)
 pub(super) const MAX_EVENT_BYTES: usize = 64 << 20;
@@ -31,18 +31,25 @@ impl ReadingClient {
         Self { http, server: server.into() }
     }
 
-    /// Replaces answers that cannot be read.
-    fn readable(&self, events: Events) -> Events {
+    /// Replaces answers that cannot be read. `request`: the request that the stream answers; `None`: it answers none by
+    /// itself.
+    fn readable(&self, events: Events, request: Option<RequestId>) -> Events {
         let server = Arc::clone(&self.server);
         events
             .map(move |event| {
                 let mut event = event?;
                 if let Some(data) = &event.data
-                    && let Incoming::Unreadable { stand_in, problem } = read(data.as_bytes())
+                    && let Incoming::Unreadable { of, problem } = read(data.as_bytes())
                 {
                     tracing::warn!(server = &*server, problem, "a message of an MCP server cannot be read");
+                    let answers = match of {
+                        Unreadable::Answer(id) => Some(id),
+                        Unreadable::AnswerWithoutId => request.clone(),
+                        Unreadable::Other => None,
+                    };
+                    let message = answers.map(|id| stand_in(id, &problem));
                     // A message consists of texts and JSON, so that serialization cannot fail.
-                    event.data = stand_in.and_then(|message| serde_json::to_string(&message).ok()).or(event.data);
+                    event.data = message.and_then(|message| serde_json::to_string(&message).ok()).or(event.data);
                 }
                 Ok(event)
             })
@@ -81,6 +88,10 @@ impl StreamableHttpClient for ReadingClient {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let request = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
         let answer = self.http.post_message_with_max_sse_event_size(
             uri,
             message,
@@ -91,7 +102,7 @@ impl StreamableHttpClient for ReadingClient {
         );
         Ok(match answer.await? {
             StreamableHttpPostResponse::Sse(events, session) => {
-                StreamableHttpPostResponse::Sse(self.readable(events), session)
+                StreamableHttpPostResponse::Sse(self.readable(events, request), session)
             }
             other => other,
         })
@@ -136,6 +147,6 @@ impl StreamableHttpClient for ReadingClient {
             custom_headers,
             max_sse_event_size,
         );
-        Ok(self.readable(events.await?))
+        Ok(self.readable(events.await?, None))
     }
 }

@@ -19,13 +19,29 @@ pub(super) enum Incoming {
     Message(Box<ServerJsonRpcMessage>),
     /// The message cannot be read.
     Unreadable {
-        /// Error in the place of the answer; `None` if it is not known which request it answers.
-        stand_in: Option<Box<ServerJsonRpcMessage>>,
+        of: Unreadable,
         /// The problem, as a sentence without its end.
         problem: String,
     },
     /// Text that is meant for people, an empty line, or a notification of another protocol.
     Other,
+}
+
+/// Kind of a message that cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// It answers this request.
+    Answer(RequestId),
+    /// It has a result or an error, and no id that can be found.
+    AnswerWithoutId,
+    /// It is a request of the server, or it is not certain that it is an answer.
+    Other,
+}
+
+/// Returns an error in the place of an answer that cannot be read.
+pub(super) fn stand_in(id: RequestId, problem: &str) -> ServerJsonRpcMessage {
+    let data = ErrorData::new(ErrorCode::PARSE_ERROR, problem.to_owned(), Some(json!({UNREADABLE: true})));
+    ServerJsonRpcMessage::error(data, Some(id))
 }
 
 /// Reads a message.
@@ -38,7 +54,7 @@ pub(super) fn read(text: &[u8]) -> Incoming {
         Ok(message) => return Incoming::Message(Box::new(message)),
         Err(error) => error,
     };
-    let Envelope { id, is_request } = envelope(text);
+    let Envelope { id, is_request, is_answer } = envelope(text);
     if is_request && id.is_none() {
         return Incoming::Other;
     }
@@ -46,11 +62,13 @@ pub(super) fn read(text: &[u8]) -> Incoming {
         return Incoming::Message(Box::new(ServerJsonRpcMessage::error(data, Some(id.clone()))));
     }
     let problem = problem(text, &error);
-    let stand_in = id.filter(|_| !is_request).map(|id| {
-        let data = ErrorData::new(ErrorCode::PARSE_ERROR, problem.clone(), Some(json!({UNREADABLE: true})));
-        Box::new(ServerJsonRpcMessage::error(data, Some(id)))
-    });
-    Incoming::Unreadable { stand_in, problem }
+    let of = match id {
+        _ if is_request => Unreadable::Other,
+        Some(id) => Unreadable::Answer(id),
+        None if is_answer => Unreadable::AnswerWithoutId,
+        None => Unreadable::Other,
+    };
+    Incoming::Unreadable { of, problem }
 }
 
 /// Returns `true` if the error stands for an answer that cannot be read.
@@ -101,6 +119,8 @@ struct Envelope {
     id: Option<RequestId>,
     /// `true`: it has a method, so that it is a request or a notification, no answer.
     is_request: bool,
+    /// `true`: it has a result or an error.
+    is_answer: bool,
 }
 
 /// Finds the id and the method of a message, whatever its other members hold: only strings and brackets are looked at.
@@ -119,6 +139,7 @@ fn envelope(text: &[u8]) -> Envelope {
                     match text.get(at..end) {
                         Some(b"\"method\"") => envelope.is_request = true,
                         Some(b"\"id\"") => envelope.id = id(text, after + 1),
+                        Some(b"\"result\"" | b"\"error\"") => envelope.is_answer = true,
                         _ => {}
                     }
                 }
@@ -160,15 +181,18 @@ fn id(text: &[u8], start: usize) -> Option<RequestId> {
 mod tests {
     use super::*;
 
-    fn stand_in(text: &[u8]) -> (String, String) {
+    fn unreadable(text: &[u8]) -> (Unreadable, String) {
         match read(text) {
-            Incoming::Unreadable { stand_in: Some(message), problem } => {
-                let ServerJsonRpcMessage::Error(error) = *message else { panic!("it is no error") };
-                assert!(is_unreadable(&error.error));
-                (error.id.unwrap().to_string(), problem)
-            }
+            Incoming::Unreadable { of, problem } => (of, problem),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn the_error_in_the_place_of_an_answer_is_known_as_one() {
+        let ServerJsonRpcMessage::Error(error) = stand_in(RequestId::Number(7), "it is odd") else { panic!() };
+        assert!(is_unreadable(&error.error) && error.error.message == "it is odd");
+        assert_eq!(error.id, Some(RequestId::Number(7)));
     }
 
     #[test]
@@ -186,12 +210,13 @@ mod tests {
             (br#"{"id": 7, "result": {"#, "EOF"),
             (br#"{"jsonrpc": "1.0", "id": 7, "result": {}}"#, "no message of MCP"),
         ] {
-            let (id, problem) = stand_in(text);
-            assert_eq!(id, "7");
+            let (of, problem) = unreadable(text);
+            assert_eq!(of, Unreadable::Answer(RequestId::Number(7)));
             assert!(problem.contains(expected), "{problem}");
             assert!(problem.len() < 600, "{problem}");
         }
-        assert_eq!(stand_in(br#"{"id": "a\"b", "result": NaN}"#).0, "a\"b");
+        let (of, _) = unreadable(br#"{"id": "a\"b", "result": NaN}"#);
+        assert_eq!(of, Unreadable::Answer(RequestId::String("a\"b".into())));
     }
 
     #[test]
@@ -199,8 +224,11 @@ mod tests {
         for text in [&b"hello"[..], b"", b"[1]", br#"{"method": "window/log", "params": NaN}"#] {
             assert!(matches!(read(text), Incoming::Other), "{}", String::from_utf8_lossy(text));
         }
-        for text in [&br#"{"id": 1, "method": "ping", "params": NaN}"#[..], br#"{"result": NaN}"#, b"{\"id", b"{\"\\"] {
-            assert!(matches!(read(text), Incoming::Unreadable { stand_in: None, .. }));
+        for text in [&br#"{"id": 1, "method": "ping", "params": NaN}"#[..], b"{\"id", b"{\"\\", b"{started}"] {
+            assert_eq!(unreadable(text).0, Unreadable::Other);
+        }
+        for text in [&br#"{"result": NaN}"#[..], br#"{"id": , "error": {}}"#, br#"{"error": {"id": 7}, "id": [}"#] {
+            assert_eq!(unreadable(text).0, Unreadable::AnswerWithoutId);
         }
         let message = br#"{"jsonrpc": "2.0", "id": 1, "result": {}}"#;
         assert!(matches!(read(message), Incoming::Message(_)));

@@ -109,7 +109,9 @@ async fn unreadable(body: Json<Value>) -> Response {
             "serverInfo": {"name": "fake", "version": "1"}}),
         "tools/list" => json!({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}),
         "tools/call" => {
-            let event = format!("data: {{\"jsonrpc\": \"2.0\", \"id\": {id}, \"result\": {{\"n\": NaN}}}}\n\n");
+            let has_id = message["params"]["arguments"]["without_id"] != true;
+            let id = if has_id { format!("\"id\": {id}, ") } else { String::new() };
+            let event = format!("data: {{\"jsonrpc\": \"2.0\", {id}\"result\": {{\"n\": NaN}}}}\n\n");
             return ([("content-type", "text/event-stream")], event).into_response();
         }
         _ => return StatusCode::ACCEPTED.into_response(),
@@ -125,6 +127,11 @@ async fn an_event_that_cannot_be_read_is_told_at_once() {
     let _server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     let (tools, _servers) = started(json!({"web": {"url": url}})).await;
     let mut relay = Relay::start(&tools).await;
-    let (code, message) = relay.fail("web.t", json!({})).await;
-    assert!(code == "OUTCOME_UNKNOWN" && message.contains("cannot be read") && message.contains("NaN"), "{message}");
+    for arguments in [json!({}), json!({"without_id": true})] {
+        let (code, message) = relay.fail("web.t", arguments).await;
+        assert!(
+            code == "OUTCOME_UNKNOWN" && message.contains("cannot be read") && message.contains("NaN"),
+            "{message}"
+        );
+    }
 }

@@ -86,6 +86,38 @@ async fn an_answer_that_cannot_be_read_is_told_at_once() {
 }
 
 #[tokio::test]
+async fn an_answer_without_an_id_is_the_answer_to_the_only_open_call() {
+    let (tools, _servers) = started(json!({"fake": fake("plain")})).await;
+    let mut relay = Relay::start(&tools).await;
+    for (line, code, expected) in [
+        (
+            r#"{"jsonrpc": "2.0", "result": {"structuredContent": NaN}}"#,
+            "OUTCOME_UNKNOWN",
+            "cannot be read: it is no JSON",
+        ),
+        (r#"{"result": {"n": NaN}, "id": [ID}"#, "OUTCOME_UNKNOWN", "cannot be read: it is no JSON"),
+        // As a server says that it could not read the request.
+        (r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "bad"}}"#, "TOOL_FAILED", "bad"),
+        (r#"{"jsonrpc": "2.0", "error": {"code": -32600, "message": "no request"}}"#, "TOOL_FAILED", "no request"),
+    ] {
+        let start = std::time::Instant::now();
+        let (found, message) = relay.fail("fake.raw", json!({"line": line})).await;
+        assert!(found == code && message.contains(expected), "{line}: {found}: {message}");
+        assert!(start.elapsed() < std::time::Duration::from_secs(10), "it waited for the time limit: {line}");
+    }
+    let right = r#"{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "right"}]}}"#;
+    // Requests, and lines that may be for people, answer nothing.
+    for line in [r#"{"id": 5, "method": "ping", "params": NaN}"#, "{started}", r#"{"id"#] {
+        let result = relay.call("fake.raw", json!({"line": format!("{line}\n{right}")})).await;
+        assert_eq!(result.unwrap(), "right", "{line}");
+    }
+    // Of two open calls, neither is ended.
+    relay.begin("fake.raw", json!({"line": ""}), std::time::Duration::from_secs(60)).await;
+    let line = format!("{{\"result\": NaN}}\n{right}");
+    assert_eq!(relay.call("fake.raw", json!({"line": line})).await.unwrap(), "right");
+}
+
+#[tokio::test]
 async fn failures_are_catchable_and_say_what_the_tool_says() {
     let (tools, _servers) = started(json!({"fake": fake("plain")})).await;
     let mut relay = Relay::start(&tools).await;
