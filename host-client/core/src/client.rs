@@ -309,12 +309,12 @@ impl Client {
             return Ok(execution);
         }
         // Nothing is sent before there is a connection and credit: an execution that waits in vain was not begun.
-        if let Err(error) = self.may_begin(&mut message, &context.id).await {
-            self.session.ledger.end(&context.id, Err(error.clone()));
-            return Err(Box::new(error).into());
-        }
-        if self.session.outbound.send(message).await.is_err() {
-            return Err(lost("the session is over".into()));
+        match self.may_begin(&mut message, &context.id).await {
+            Ok(room) => room.send(message),
+            Err(error) => {
+                self.session.ledger.end(&context.id, Err(error.clone()));
+                return Err(Box::new(error).into());
+            }
         }
         context.tell(Event::Started);
         Ok(execution)
@@ -376,8 +376,4 @@ impl Client {
         let wall = Duration::from_millis(limit(LimitName::WallMs));
         Ok((budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE)))
     }
-}
-
-fn lost(reason: String) -> Error {
-    Box::new(ExecutionError::new(ErrorCode::SessionLost, format!("nothing was run: {reason}")).unsent()).into()
 }

@@ -39,7 +39,8 @@ use grant::TokenGrant;
 use state::{Connectedness, ConnectionState, SessionLoss, StateChanges};
 use token::Tokens;
 
-pub(crate) use delivery::{Outbound, Outbox};
+pub(crate) use credit::ExecutionCreditGuard;
+pub(crate) use delivery::{Outbound, Outbox, Room};
 
 /// The maximum length of a relay's text in an error of the host, in bytes; the rest is cut off.
 const MAX_REASON_BYTES: usize = 200;
@@ -214,14 +215,15 @@ impl Session {
         }
     }
 
-    /// Waits for the credit of an execution, and takes it.
-    pub(crate) async fn take_credit(&self, message: &Payload) {
-        let Payload::Execute(execute) = message else { return };
+    /// Waits for the credit of an execution, and takes it; `None`: executions are not counted.
+    pub(crate) async fn take_credit(&self, message: &Payload) -> Option<ExecutionCreditGuard<'_>> {
+        let Payload::Execute(execute) = message else { return None };
         // As the relay counts.
         let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
         let bytes = execute.code.len() + execute.input.len() + local;
-        if let Some(executions) = &self.terms.executions {
-            executions.take(bytes).await;
+        match &self.terms.executions {
+            Some(executions) => Some(executions.take(bytes).await),
+            None => None,
         }
     }
 

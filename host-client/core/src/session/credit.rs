@@ -104,6 +104,34 @@ impl Drop for CallCreditGuard {
     }
 }
 
+/// The credit of one execution that is about to be sent. If this is dropped before, the host has the credit again: the relay
+/// does not give back what it never saw.
+#[derive(Debug)]
+pub(crate) struct ExecutionCreditGuard<'a> {
+    left: &'a watch::Sender<Credit>,
+    bytes: usize,
+    is_spent: bool,
+}
+
+impl ExecutionCreditGuard<'_> {
+    /// Leaves the credit to the relay, which gives it back when the execution has ended.
+    pub(crate) fn spend(mut self) {
+        self.is_spent = true;
+    }
+}
+
+impl Drop for ExecutionCreditGuard<'_> {
+    fn drop(&mut self) {
+        if !self.is_spent {
+            let own = wire::Credit { count: 1, bytes: self.bytes as u64 };
+            // It was there before, so that it is not too much.
+            self.left.send_modify(|left| {
+                let _ = left.add(&own);
+            });
+        }
+    }
+}
+
 /// The credit of this host for executions.
 #[derive(Debug)]
 pub(super) struct ExecutionCredit {
@@ -120,7 +148,7 @@ impl ExecutionCredit {
     }
 
     /// Waits for the credit of an execution with this number of bytes of code and input, and takes it.
-    pub(super) async fn take(&self, bytes: usize) {
+    pub(super) async fn take(&self, bytes: usize) -> ExecutionCreditGuard<'_> {
         let _turn = self.turn.lock().await;
         // The sender is ours: this cannot fail.
         let _ = self.left.subscribe().wait_for(Credit::lasts).await;
@@ -128,6 +156,7 @@ impl ExecutionCredit {
         self.left.send_modify(|left| {
             let _ = left.spend(bytes);
         });
+        ExecutionCreditGuard { left: &self.left, bytes, is_spent: false }
     }
 
     /// Adds what the relay grants.
@@ -138,5 +167,28 @@ impl ExecutionCredit {
         let mut granted = Ok(());
         self.left.send_modify(|left| granted = left.add(more));
         granted.map_err(|error| SessionFault::new(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn credit_of_an_execution_that_is_not_sent_is_there_again() {
+        let credit = ExecutionCredit::new(wire::Credit { count: 1, bytes: 10 }).unwrap();
+        let before = credit.left.borrow().clone();
+        // More bytes than there are: the last execution may overdraw.
+        let not_sent = credit.take(25).now_or_never().unwrap();
+        assert!(credit.take(1).now_or_never().is_none(), "there is one");
+        drop(not_sent);
+        assert_eq!(*credit.left.borrow(), before);
+        credit.take(25).now_or_never().unwrap().spend();
+        assert!(credit.take(1).now_or_never().is_none(), "it is the relay's");
+        credit.grant(&wire::Credit { count: 1, bytes: 25 }).unwrap();
+        assert_eq!(*credit.left.borrow(), before);
     }
 }
