@@ -18,6 +18,10 @@ pub const TOTAL_APPROVAL_FACTOR: u32 = 4;
 /// Maximum length in bytes of the message of a failed tool call. The relay cuts a longer one.
 pub const MAX_FAILURE_BYTES: usize = 8 << 10;
 
+/// Header of the WebSocket's request by which a host says that it only wants to resume a session: the relay lets it in
+/// although its subject has no place for another session.
+pub const RESUME_HEADER: &str = "relay-resume";
+
 /// Names of the features that `hello` and `welcome` may list.
 ///
 /// A host lists in `hello` those of `resume`, `credit` and `go_away` that it wants; they are on in a session if both peers

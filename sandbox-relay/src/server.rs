@@ -17,6 +17,7 @@ use axum::routing::get;
 use http::{HeaderMap, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use relay_proto::session::RESUME_HEADER;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -45,8 +46,6 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Maximum number of bytes of messages that are kept or queued for all sessions without a connection.
 pub(crate) const DETACHED_BYTES: usize = 256 << 20;
-/// Header of a host that goes on with a session: its connection is let in although its subject has no place for another.
-const RESUME_HEADER: &str = "relay-resume";
 /// `Retry-After` of refusals that end by themselves, in seconds.
 const RETRY_AFTER_SECONDS: &str = "1";
 

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::{SinkExt, StreamExt};
-use http::{HeaderName, HeaderValue, Uri, header};
+use http::{HeaderValue, Uri, header};
 use relay_proto::credit::TooMuchCredit;
-use relay_proto::session::feature;
+use relay_proto::session::{RESUME_HEADER, feature};
 use relay_proto::wire::message::Payload;
 use relay_proto::{PROTOCOL_VERSION, frame, wire};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -29,10 +29,6 @@ use crate::error::{ConnectStep, Error};
 use crate::host::Host;
 use crate::tls;
 use crate::tools::Tools;
-
-/// The header by which a relay knows that a connection is there to resume a session: it has room for some of these even where
-/// the subject's connections are used up.
-const RESUME_HEADER: HeaderName = HeaderName::from_static("relay-resume");
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy)]
