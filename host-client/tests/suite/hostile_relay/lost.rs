@@ -1,7 +1,8 @@
 //! What becomes of executions and calls whose relay is lost.
 
+use futures_util::FutureExt as _;
 use host_client::error::{CallEnd, CallGroup};
-use host_client::{ExecutionError, Usage};
+use host_client::{ConnectionState, ExecutionError, Usage};
 use tokio::sync::Notify;
 
 use super::*;
@@ -71,6 +72,32 @@ async fn a_call_that_needs_no_relay_outlives_it() {
     assert_code(&error, ErrorCode::SessionLost);
     assert!(error.is_retryable() && !error.to_string().contains("before that"), "{error}");
     assert_code(&within(client.run(one_call("secrets.read"))).await.unwrap_err(), ErrorCode::CheckFailed);
+}
+
+#[tokio::test]
+async fn a_call_that_needs_no_relay_does_not_wait_for_the_connection() {
+    let bank = Bank::new();
+    let mut resumable = welcome();
+    resumable.features.push("resume".into());
+    let resumable = wire::Welcome {
+        session_id: "1".into(),
+        resume_secret: vec![7; 32].into(),
+        resume_window_ms: 60_000,
+        epoch: 1,
+        unacknowledged_bytes: 16 << 20,
+        ..resumable
+    };
+    let (client, relay) = session_of(bank.host(), resumable, |_| {}).await;
+    let mut states = client.state_changes();
+    drop(relay);
+    while !matches!(client.state(), ConnectionState::Reconnecting { .. }) {
+        within(states.next()).await.unwrap();
+    }
+    // The code waits for the connection.
+    let mut waits = std::pin::pin!(client.run(code()));
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(within(client.run(one_call("files.read"))).await.unwrap().value().unwrap(), json!("read"));
+    assert!(waits.now_or_never().is_none());
 }
 
 #[tokio::test]
