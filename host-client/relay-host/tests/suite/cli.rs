@@ -9,6 +9,7 @@ mod doctors;
 mod exits;
 mod folder;
 mod interrupts;
+mod many;
 mod openapi;
 mod policies;
 mod progress;

@@ -1,4 +1,4 @@
-//! `relay-host serve-mcp` as its clients see it: the official Python SDK, the inspector, and clients that misbehave.
+//! `relay-host serve-mcp` as its clients see it: the official SDKs for Python and TypeScript, the inspector, and clients that misbehave.
 
 mod approvals;
 mod calls;
@@ -16,6 +16,7 @@ mod sessions;
 mod setup;
 mod starting;
 mod stdio;
+mod typescript;
 mod web;
 
 use std::time::{Duration, Instant};
