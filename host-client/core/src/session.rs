@@ -245,10 +245,11 @@ impl Session {
     pub(crate) fn end(&self, fault: &SessionFault) {
         let SessionFault { reason, loss } = fault;
         tracing::debug!(reason, ?loss, "the session is over");
+        // First the state: whoever learns of the end of an execution finds it.
+        self.connectedness.set_lost(*loss, reason);
         self.ledger.lose(reason);
         // Dropping the sender ends the wait for a renewal.
         self.take_renewal();
-        self.connectedness.set_lost(*loss, reason);
     }
 
     /// Waits until the session is over.
@@ -267,7 +268,8 @@ impl Session {
             && error.execution_id.is_empty()
         {
             // The last word of a relay that ends the session, outside its numbering.
-            let loss = SessionLoss::of(error.loss);
+            let drained = self.drains_at().map(|_| SessionLoss::Drained);
+            let loss = SessionLoss::of(error.loss).or(drained);
             return Err(SessionFault { reason: short_reason(&error.error).to_owned(), loss });
         }
         self.delivery.acknowledge(message.acknowledged)?;

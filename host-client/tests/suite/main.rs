@@ -10,6 +10,7 @@ mod hostile_relay;
 mod http_set;
 mod introspect;
 mod local_relay;
+mod lost_connections;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "openapi")]

@@ -117,8 +117,8 @@ impl LazyClient {
         MODEL_BINDINGS.into_iter().filter(is_offered).collect()
     }
 
-    /// Runs code and waits for its outcome. A request that a session refuses before it was begun, such as because the relay
-    /// shuts down, goes to another session, of three at most.
+    /// Runs code and waits for its outcome. A request that was not begun, or that called nothing before its relay shut down,
+    /// goes to another session, of three at most.
     ///
     /// # Errors
     /// Those of [`LazyClient::lease`] and [`Client::run`].
@@ -144,7 +144,12 @@ impl LazyClient {
                 Err(error) => Err(error),
             };
             match outcome {
-                Err(error) if error.wants_another_session() && sessions < SESSIONS => sessions += 1,
+                Err(error)
+                    if sessions < SESSIONS
+                        && (error.wants_another_session() || (client.is_draining() && error.is_retryable())) =>
+                {
+                    sessions += 1;
+                }
                 outcome => return outcome,
             }
         }
