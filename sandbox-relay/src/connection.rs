@@ -25,8 +25,8 @@ use crate::heard::LastHeard;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::meter::Metered;
 use crate::outbound::{Outbound, OutboundQueue};
+use crate::peer::Counted;
 use crate::resume::{Resumable, Resumables};
-use crate::server::Counted;
 use crate::session::{Epoch, Session, TokenRights};
 use close::{Close, End};
 

@@ -2,7 +2,8 @@
 //!
 //! The map, in the order of one `execute` in and one `tool_call` out and back:
 //! 0. [`serve`] and [`config`]: the life of the server, and its settings; `lifecycle`: its phases and sessions
-//! 1. `server`: from TCP and [`tls`] to a WebSocket; `places`: how many connections there may be
+//! 1. `server`: from TCP and [`tls`] to a WebSocket; `places`: how many connections there may be;
+//!    `peer`: the stream of one
 //! 2. [`auth`]: the token, verified before the WebSocket begins; `subject`: limits that a subject's connections share
 //! 3. `connection`: messages in and out; `meter`: counts what a peer sends; `heard`: when it last did; `outbound`: the
 //!    queue to it, and what is kept until it is acknowledged; `resume`: finds the session that a new connection goes on with
@@ -33,6 +34,7 @@ mod heard;
 mod lifecycle;
 mod meter;
 mod outbound;
+mod peer;
 mod places;
 mod resume;
 mod sandbox;

@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use relay_proto::session::RESUME_HEADER;
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -33,6 +32,7 @@ use crate::heard::LastHeard;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::meter::Metered;
 use crate::outbound::{KeptBudgets, outbound};
+use crate::peer::{Counted, LoadGuard, Stream};
 use crate::places::{Place, Places};
 use crate::resume::Resumables;
 use crate::session::{Session, SessionContext};
@@ -209,52 +209,6 @@ async fn serve_websocket(
     tracing::info!(session = number.0, "disconnected");
 }
 
-/// Connection that keeps its place and counts for its shard until it is closed.
-pub(crate) struct Counted {
-    stream: Stream,
-    _place: Place,
-    _load: LoadGuard,
-}
-
-/// TCP, or TLS over TCP.
-type Stream = Box<dyn Duplex>;
-
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
-
-mod counted {
-    //! Reads and writes [`super::Counted`] as its stream.
-
-    use std::io;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    use super::Counted;
-
-    impl AsyncRead for Counted {
-        fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_read(cx, buffer)
-        }
-    }
-
-    impl AsyncWrite for Counted {
-        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.stream).poll_write(cx, bytes)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_flush(cx)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.stream).poll_shutdown(cx)
-        }
-    }
-}
-
 /// One thread that serves connections, and their number.
 struct Shard {
     connections: mpsc::Sender<(std::net::TcpStream, Place)>,
@@ -275,9 +229,9 @@ impl Shard {
                 let handshake = server.http.handshake_timeout;
                 tokio::spawn(async move {
                     // It counts until it is closed, as a WebSocket too.
-                    let load = LoadGuard(counted);
+                    let load = LoadGuard::new(counted);
                     if let Some(stream) = secured(stream, tls, handshake).await {
-                        serve_http(Counted { stream, _place: place, _load: load }, routes, handshake).await;
+                        serve_http(Counted::new(stream, place, load), routes, handshake).await;
                     }
                 });
             }
@@ -296,15 +250,6 @@ async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: 
     let Some(tls) = tls else { return Some(Box::new(stream)) };
     let handshake = tokio::time::timeout(within, tls.accept(stream)).await;
     Some(Box::new(handshake.ok()?.ok()?))
-}
-
-/// Counts a connection for its shard until it is dropped.
-struct LoadGuard(Arc<AtomicUsize>);
-
-impl Drop for LoadGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Serves HTTP/1.1 until the upgrade, for at most three times the handshake's time.

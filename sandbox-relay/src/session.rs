@@ -45,6 +45,8 @@ use faults::Faults;
 pub(crate) use rights::TokenRights;
 use state::{OpenWork, SessionGrant, SessionState};
 
+/// Maximum number of executions of one session that run or wait.
+const MAX_LIVE_EXECUTIONS: usize = 512;
 /// Maximum number of bytes of source and input that the executions of one session hold, running or waiting.
 const SESSION_SOURCE_BYTES: usize = 32 << 20;
 

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use prost::Message as _;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use super::{CallFailure, WorkerCall, outcome};
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
 use crate::sandbox::channel::{self, ChannelError};
 
@@ -18,6 +19,17 @@ const READ_BYTES: usize = 64 << 10;
 /// Appends the frame of an instruction to `buffer`.
 pub(super) fn put_instruction(instruction: Instruction, buffer: &mut BytesMut) {
     channel::put_frame(&message::Instruction { kind: Some(instruction) }, buffer);
+}
+
+/// Makes the instruction that answers a call.
+pub(super) fn settle(call: WorkerCall, outcome: Result<Bytes, CallFailure>) -> Instruction {
+    let (result, failure) = match outcome {
+        Ok(result) => (result, None),
+        Err(CallFailure { code, message }) => {
+            (Bytes::new(), Some(message::CallFailure { code: code.as_str().into(), message: outcome::cut(message) }))
+        }
+    };
+    Instruction::Settle(message::Settle { call: call.0, result, failure })
 }
 
 /// Instructions on their way to the worker.

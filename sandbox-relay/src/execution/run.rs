@@ -13,13 +13,13 @@ use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
 use tokio::time::Instant;
 
 use super::clock::{Clocks, ExpiredCall, MIN_CPU_INTERVAL};
-use super::link::{MAX_WAITING_BYTES, Reader, Writer};
+use super::link::{MAX_WAITING_BYTES, Reader, Writer, settle};
 use super::outcome::{self, Ended, ExecutionError, Outcome};
 use super::states::CallStates;
 use super::stopwatch::Stopwatch;
 use super::{CallFailure, Command, Event, EventSink, WorkerCall};
 use crate::sandbox::channel::ChannelError;
-use crate::sandbox::channel::message::{self, instruction::Kind as Instruction, report::Kind as Report};
+use crate::sandbox::channel::message::{self, report::Kind as Report};
 use crate::sandbox::pool::Worker;
 use crate::store;
 
@@ -387,15 +387,4 @@ impl<'a> Run<'a> {
         }
         Ok(result)
     }
-}
-
-/// Makes the instruction that answers a call.
-fn settle(call: WorkerCall, outcome: Result<Bytes, CallFailure>) -> Instruction {
-    let (result, failure) = match outcome {
-        Ok(result) => (result, None),
-        Err(CallFailure { code, message }) => {
-            (Bytes::new(), Some(message::CallFailure { code: code.as_str().into(), message: outcome::cut(message) }))
-        }
-    };
-    Instruction::Settle(message::Settle { call: call.0, result, failure })
 }

@@ -6,8 +6,7 @@ use relay_proto::credit::{Allowance, Credit, TooMuchCredit};
 use relay_proto::wire;
 use tokio::sync::Notify;
 
-use super::execute::MAX_LIVE_EXECUTIONS;
-use super::{SESSION_SOURCE_BYTES, Violation};
+use super::{MAX_LIVE_EXECUTIONS, SESSION_SOURCE_BYTES, Violation};
 
 /// Executions that a host may send before more are granted.
 const EXECUTIONS: wire::Credit = wire::Credit { count: MAX_LIVE_EXECUTIONS as u64, bytes: SESSION_SOURCE_BYTES as u64 };

@@ -11,12 +11,9 @@ use tokio::sync::mpsc;
 use super::announced::Suggestions;
 use super::sink::{SessionSink, run_execution};
 use super::state::{HeldSource, LiveExecution};
-use super::{Mode, Session, Violation, request};
+use super::{MAX_LIVE_EXECUTIONS, Mode, Session, Violation, request};
 use crate::execution::{CallStates, Control, ExecutionError, ExecutionRequest};
 use crate::outbound::Numbering;
-
-/// Maximum number of executions of one session that run or wait.
-pub(super) const MAX_LIVE_EXECUTIONS: usize = 512;
 
 /// Fingerprint and length of the request of one execution.
 #[derive(Debug, Clone, Copy)]
