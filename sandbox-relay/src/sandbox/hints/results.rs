@@ -153,7 +153,21 @@ impl Kind {
             Self::Object | Self::Other(_) => !of_text && !of_array,
         }
     }
+
+    /// Returns whether values of this kind may have a member that their JSON does not show.
+    fn may_have_own(self, name: &str) -> bool {
+        let is_own = match self {
+            // The content of texts is not kept.
+            Self::Text => name == "length" || OF_TEXTS.contains(&name) || is_index(name),
+            Self::Array => name == "length" || OF_ARRAYS.contains(&name),
+            Self::Object | Self::Other(_) => false,
+        };
+        is_own || OF_ALL.contains(&name)
+    }
 }
+
+/// Members that all values inherit.
+const OF_ALL: [&str; 5] = ["constructor", "hasOwnProperty", "toLocaleString", "toString", "valueOf"];
 
 /// Methods of texts that models call.
 const OF_TEXTS: [&str; 23] = [
@@ -255,8 +269,7 @@ impl<'u> Known<'u> {
     fn first_missing(&self, end: usize) -> Option<(usize, Kind, Vec<&Value>)> {
         for (index, name) in self.used.members.get(..end)?.iter().enumerate() {
             let (kind, values) = self.kind_at(index)?;
-            // Members that all such values have, such as `length`, are no members of JSON.
-            if kind.is_own(&name.name) {
+            if kind.may_have_own(&name.name) {
                 return None;
             }
             match values.iter().filter(|value| member(value, &name.name).is_some()).count() {
@@ -277,7 +290,11 @@ impl<'u> Known<'u> {
         };
         match kind {
             Kind::Object => format!("{of} an object with {}", listed(values)),
-            Kind::Array => format!("{of} an array"),
+            Kind::Array => match values {
+                [Value::Array(items)] if items.is_empty() => format!("{of} an empty array"),
+                [Value::Array(items)] => format!("{of} an array of {}", items.len()),
+                _ => format!("{of} an array"),
+            },
             Kind::Text => format!("{of} text"),
             Kind::Other(name) => format!("{of} {name}"),
         }
@@ -287,21 +304,11 @@ impl<'u> Known<'u> {
     fn missing(&self, index: usize, kind: Kind, values: &[&Value]) -> String {
         let name = &self.used.members[index].name;
         let value = self.described(index, kind, values);
-        match nearest(name, members(values)).filter(|_| kind == Kind::Object) {
+        let name = if is_index(name) { format!("[{name}]") } else { name.clone() };
+        match nearest(&name, members(values)).filter(|_| kind == Kind::Object) {
             Some(meant) => format!("{value}, and has no {name}: did you mean {meant}?"),
             None if kind == Kind::Text => format!("{value}, and has no {name}: use the text itself"),
             None => format!("{value}, and has no {name}"),
-        }
-    }
-}
-
-impl Kind {
-    /// Returns whether all values of this kind have a member of their own that JSON does not show.
-    fn is_own(self, name: &str) -> bool {
-        match self {
-            Self::Text => name == "length" || OF_TEXTS.contains(&name),
-            Self::Array => name == "length" || OF_ARRAYS.contains(&name),
-            Self::Object | Self::Other(_) => matches!(name, "toString" | "valueOf" | "constructor" | "hasOwnProperty"),
         }
     }
 }
@@ -310,7 +317,7 @@ impl Kind {
 fn written(path: &[Member]) -> String {
     let mut text = String::new();
     for Member { name, .. } in path {
-        if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        if is_index(name) {
             text.push_str(&format!("[{name}]"));
         } else {
             text.push_str(if text.is_empty() { "" } else { "." });
@@ -338,6 +345,11 @@ fn members<'v>(values: &[&'v Value]) -> Vec<&'v str> {
         }
     }
     names
+}
+
+/// Returns whether the name of a member is a number, as that of an item of an array.
+fn is_index(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns whether the name of a member, which comes from a tool, may stand in a hint.

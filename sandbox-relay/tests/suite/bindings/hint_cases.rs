@@ -289,17 +289,17 @@ pub(super) const RESULT_ERRORS: &[Case] = &[
         "const r = await exa.search({});\nreturn r.content[0].text",
         "an object with the member results, and has no content",
     ),
-    ("const r = await github.list_issues({});\nreturn r.content[0].text", "is an array, and has no content"),
+    ("const r = await github.list_issues({});\nreturn r.content[0].text", "is an array of 1, and has no content"),
     (
         "const r = await exa.search({});\nreturn JSON.parse(r).results",
         "which is parsed already: use it without JSON.parse",
     ),
     (
         "const { results } = await exa.search({});\nreturn JSON.parse(results)",
-        "results in the result of exa.search is an array, which is parsed already",
+        "results in the result of exa.search is an array of 1, which is parsed already",
     ),
     ("return JSON.parse(await vcs.log({}))", "the result of vcs.log is text that is not JSON: use it as text"),
-    ("const r = await github.list_issues({});\nreturn r.split('\\n')", "is an array, so that it has no .split()"),
+    ("const r = await github.list_issues({});\nreturn r.split('\\n')", "is an array of 1, so that it has no .split()"),
     ("return (await exa.search({})).trim()", "is an object with the member results, so that it has no .trim()"),
     ("const n = await my_backend.run({});\nreturn n.split('')", "the result of my-backend.run is a number, so that"),
     ("const s = await vcs.show({});\nreturn s.hash.map((c) => c)", "hash in the result of vcs.show is text, so that"),
@@ -315,6 +315,10 @@ pub(super) const RESULT_ERRORS: &[Case] = &[
     (
         "const [log, shown] = await Promise.all([vcs.log({}), vcs.show({})]);\nreturn log + shown.commits.length",
         "the result of vcs.show is an object with the members entries, hash, message, and has no commits",
+    ),
+    (
+        "const r = await notes.list({});\nreturn r[0].title.length",
+        "the result of notes.list is an empty array, and has no [0]",
     ),
     ("const r = await workspace.ls({});\nfor (const x of r.nope) {}", "with the member files, and has no nope"),
     ("const r = await workspace.ls({});\nreturn r.map((x) => x)", "has no .map(); did you mean its member files?"),
@@ -345,6 +349,8 @@ pub(super) const RESULT_ERRORS_WITHOUT: &[Case] = &[
     ("const r = await vcs.show({});\nconst key = 'commits';\nreturn r[key].length", ""),
     ("const r = await vcs.show({});\nreturn r.entries.map((entry) => entry.tags.length)", ""),
     ("const r = await vcs.show({});\nfor (const entry of r.entries) entry.tags.length", ""),
+    ("const r = await vcs.log({});\nreturn r[0].title.length", ""),
+    ("const r = await vcs.log({});\nreturn r.constructor.own.length", ""),
     ("const r = await vcs.give({value: {a: null}});\nreturn r.a.b", ""),
     (
         "const get = async (value) => { const r = await vcs.give({value}); return r.title.length };\nreturn [await get({title: 'a'}), await get({})]",
