@@ -177,8 +177,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 epoch: 1,
                 secret: Bytes::from_static(b"x"),
                 received: 2,
+                attempt: 3,
             }),
-            "82010a0a017310011a01782002",
+            "82010c0a017310011a017820022803",
         ),
         (
             Payload::Resumed(wire::Resumed {

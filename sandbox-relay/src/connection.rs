@@ -127,6 +127,7 @@ impl Served {
             resumables: &self.resumables,
             resumable: &mut self.resumable,
             heard,
+            epoch: first.as_ref().map_or(1, |resumed| resumed.epoch),
         };
         let first = first.map(|resumed| frame::encode(&Payload::Resumed(resumed).into()));
         tokio::select! {

@@ -95,7 +95,7 @@ impl<C> Resumables<C> {
     ///
     /// # Errors
     /// - [`SessionLoss::Unknown`]: there is no such session of this subject, or the secret is another
-    /// - [`SessionLoss::Epoch`]: it was resumed since
+    /// - [`SessionLoss::Epoch`]: it was resumed since, or with a later attempt
     /// - [`SessionLoss::Gap`]: the host misses messages that are not kept, or claims to have received some that were not
     ///   sent. The session has not changed.
     /// - Another [`SessionLoss`]: the reason why the session was lost
@@ -120,8 +120,9 @@ impl<C> Resumables<C> {
             let mut epochs = session.epochs.lock().unwrap_or_else(PoisonError::into_inner);
             let epochs = epochs.as_mut().ok_or(SessionLoss::Unknown)?;
             epochs.check(resume.epoch, &resume.secret)?;
+            epochs.check_attempt(resume.attempt)?;
             session.outbound.delivery().check_resend(resume.received).map_err(|_| SessionLoss::Gap)?;
-            epochs.advance(resume.epoch)
+            epochs.advance(resume.epoch, resume.attempt)
         };
         Ok((session, epoch))
     }
@@ -145,10 +146,10 @@ impl<C> Resumable<C> {
         }
     }
 
-    /// Notes that the host has used the current epoch: the one before is not accepted any more.
-    pub(crate) fn confirm(&self) {
+    /// Notes that the host has used an epoch: if it is the current one, the one before is not accepted any more.
+    pub(crate) fn confirm(&self, epoch: u64) {
         if let Some(epochs) = self.epochs.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            epochs.confirm();
+            epochs.confirm(epoch);
         }
     }
 }

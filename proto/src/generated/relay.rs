@@ -352,6 +352,10 @@ pub struct Resume {
     /// Highest sequence that the host has handed over; welcome counts. The relay sends again what comes after it.
     #[prost(uint64, tag = "4")]
     pub received: u64,
+    /// Number of this attempt among those that the host has made in the session, from 1. The relay refuses an attempt that
+    /// reaches it after a later one: the host has given its connection up. 0 takes no part in the order.
+    #[prost(uint64, tag = "5")]
+    pub attempt: u64,
 }
 /// Answers resume. It has no sequence number. What the host had not received follows, with the sequences that it had.
 #[derive(Clone, PartialEq, ::prost::Message)]

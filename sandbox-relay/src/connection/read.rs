@@ -33,6 +33,8 @@ pub(super) struct Reader<'a> {
     pub(super) resumables: &'a Resumables<Resumption>,
     pub(super) resumable: &'a mut Option<Arc<Resumable<Resumption>>>,
     pub(super) heard: &'a LastHeard,
+    /// Epoch of the connection.
+    pub(super) epoch: u64,
 }
 
 impl Reader<'_> {
@@ -58,7 +60,7 @@ impl Reader<'_> {
                 match first {
                     Some(end) => end,
                     None => {
-                        resumable.confirm();
+                        resumable.confirm(self.epoch);
                         self.read_until(stream, |_| false).await.unwrap_or(End::Lost)
                     }
                 }

@@ -18,6 +18,8 @@ pub(crate) struct Epochs {
     current: u64,
     /// Epoch before, which is accepted until the host has used the current one; `None`: the host has.
     before: Option<u64>,
+    /// Number of the latest attempt with which the host has resumed the session; 0: it has not, or does not count.
+    attempt: u64,
 }
 
 impl std::fmt::Debug for Epochs {
@@ -31,7 +33,7 @@ impl Epochs {
     /// Begins with epoch 1 and a fresh random key; `None`: the system gives no random bytes.
     pub(crate) fn new() -> Option<Self> {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &aws_lc_rs::rand::SystemRandom::new()).ok()?;
-        Some(Self { key, current: 1, before: None })
+        Some(Self { key, current: 1, before: None, attempt: 0 })
     }
 
     /// Returns the current epoch.
@@ -51,16 +53,29 @@ impl Epochs {
         if number == self.current || Some(number) == self.before { Ok(()) } else { Err(SessionLoss::Epoch) }
     }
 
-    /// Begins the next epoch for a host that has shown the secret of `shown`, and returns it.
-    pub(crate) fn advance(&mut self, shown: u64) -> Epoch {
+    /// Checks that an attempt of the host is not late: a later one has been there already if the network, or another thread,
+    /// has held this one up. 0 is never late.
+    ///
+    /// # Errors
+    /// [`SessionLoss::Epoch`]: it is late
+    pub(crate) fn check_attempt(&self, attempt: u64) -> Result<(), SessionLoss> {
+        if attempt == 0 || attempt > self.attempt { Ok(()) } else { Err(SessionLoss::Epoch) }
+    }
+
+    /// Begins the next epoch for a host that has shown the secret of `shown` in this attempt, and returns it.
+    pub(crate) fn advance(&mut self, shown: u64, attempt: u64) -> Epoch {
         self.before = Some(shown);
+        self.attempt = self.attempt.max(attempt);
         self.current += 1;
         self.current()
     }
 
-    /// Notes that the host has used the current epoch.
-    pub(crate) fn confirm(&mut self) {
-        self.before = None;
+    /// Notes that the host has used an epoch. Only the current one counts: a message may have been on its way on a connection
+    /// that was replaced.
+    pub(crate) fn confirm(&mut self, used: u64) {
+        if used == self.current {
+            self.before = None;
+        }
     }
 }
 
@@ -76,18 +91,18 @@ mod tests {
 
     #[derive(Debug, Clone, Copy)]
     enum Step {
-        /// The host, or another that has its secrets, resumes with an epoch that it was told of.
-        Resume(u64),
-        /// A message of the current connection arrives.
-        Message,
+        /// The host, or another that has its secrets, resumes with an epoch that it was told of, in this attempt.
+        Resume(u64, u64),
+        /// A message arrives on the connection of this epoch.
+        Message(u64),
         /// A stranger names an epoch and makes a secret up.
         Guess(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            5 => (1..12_u64).prop_map(Step::Resume),
-            3 => Just(Step::Message),
+            5 => (1..12_u64, 0..12_u64).prop_map(|(epoch, attempt)| Step::Resume(epoch, attempt)),
+            3 => (1..12_u64).prop_map(Step::Message),
             1 => (0..12_u64).prop_map(Step::Guess),
         ]
     }
@@ -100,23 +115,28 @@ mod tests {
         fn only_the_newest_epoch_and_the_one_shown_for_it_are_good(steps in vec(step(), 0..40)) {
             let mut epochs = Epochs::new().unwrap();
             let mut told = HashMap::from([(1, epochs.current().secret)]);
-            let (mut newest, mut shown) = (1, None);
+            let (mut newest, mut shown, mut latest) = (1, None, 0);
             for step in steps {
                 match step {
-                    Step::Resume(number) => {
+                    Step::Resume(number, attempt) => {
                         let Some(secret) = told.get(&number) else { continue };
                         let good = number == newest || Some(number) == shown;
                         prop_assert_eq!(epochs.check(number, secret), if good { Ok(()) } else { Err(SessionLoss::Epoch) });
-                        if good {
-                            let next = epochs.advance(number);
-                            (newest, shown) = (newest + 1, Some(number));
+                        let in_order = attempt == 0 || attempt > latest;
+                        let expected = if in_order { Ok(()) } else { Err(SessionLoss::Epoch) };
+                        prop_assert_eq!(epochs.check_attempt(attempt), expected);
+                        if good && in_order {
+                            let next = epochs.advance(number, attempt);
+                            (newest, shown, latest) = (newest + 1, Some(number), latest.max(attempt));
                             prop_assert_eq!(next.number, newest);
                             prop_assert!(told.insert(newest, next.secret).is_none());
                         }
                     }
-                    Step::Message => {
-                        epochs.confirm();
-                        shown = None;
+                    Step::Message(number) => {
+                        epochs.confirm(number);
+                        if number == newest {
+                            shown = None;
+                        }
                     }
                     Step::Guess(number) => {
                         let guesses = [vec![], vec![0; SECRET_BYTES], epochs.current().secret[..31].to_vec()];
@@ -134,7 +154,7 @@ mod tests {
         let (mut one, other) = (Epochs::new().unwrap(), Epochs::new().unwrap());
         let first = one.current();
         assert_eq!(other.check(1, &first.secret), Err(SessionLoss::Unknown));
-        let second = one.advance(1);
+        let second = one.advance(1, 0);
         assert_eq!(one.check(2, &first.secret), Err(SessionLoss::Unknown));
         assert_eq!(one.check(1, &second.secret), Err(SessionLoss::Unknown));
         assert!(!format!("{one:?}").contains("key"));

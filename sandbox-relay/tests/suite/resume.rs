@@ -109,7 +109,14 @@ async fn the_feature_is_on_only_if_both_want_it() {
     assert!(welcome.resume_secret.is_empty() && welcome.epoch == 0, "{welcome:?}");
     assert_eq!((welcome.resume_window_ms, welcome.unacknowledged_bytes), (0, 0));
     assert!(welcome.features.iter().any(|feature| feature == "resume"), "it is offered");
-    let ticket = peer::Ticket { session_id: welcome.session_id, epoch: 1, secret: vec![0; 32], sent: 1, received: 1 };
+    let ticket = peer::Ticket {
+        session_id: welcome.session_id,
+        epoch: 1,
+        secret: vec![0; 32],
+        sent: 1,
+        received: 1,
+        attempt: 0,
+    };
     drop(raw);
     crate::support::until_async(async || peer::connected(&relay).await == 0).await;
     assert_eq!(ticket.resume(&relay).await.unwrap_err().loss(), wire::SessionLoss::Unknown);

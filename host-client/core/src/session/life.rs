@@ -34,6 +34,8 @@ pub(super) struct Resumption {
     session_id: String,
     epoch: u64,
     secret: bytes::Bytes,
+    /// The number of attempts to resume the session so far.
+    attempts: u64,
     /// The maximum time for which the session can be resumed after its connection was lost.
     pub(super) window: Duration,
 }
@@ -49,7 +51,7 @@ impl Resumption {
             return Err(Error::Refused("its welcome offers to resume the session, without a usable secret".into()));
         }
         let window = Duration::from_millis(welcome.resume_window_ms).min(config.resume.unwrap_or_default());
-        Ok(Self { session_id: welcome.session_id.clone(), epoch, secret, window })
+        Ok(Self { session_id: welcome.session_id.clone(), epoch, secret, attempts: 0, window })
     }
 }
 
@@ -169,11 +171,13 @@ impl Life {
         let token = self.tokens.usable().await.map_err(|error| Failed::Again(error.to_string()))?;
         let mut socket =
             dial(&self.config, &token, Purpose::Resume).await.map_err(|error| refused(error, &self.tokens))?;
+        resumption.attempts += 1;
         let resume = wire::Resume {
             session_id: resumption.session_id.clone(),
             epoch: resumption.epoch,
             secret: resumption.secret.clone(),
             received,
+            attempt: resumption.attempts,
         };
         let resume = frame::encode(&Payload::Resume(resume).into());
         let again = |error: &dyn std::error::Error| Failed::Again(error.to_string());

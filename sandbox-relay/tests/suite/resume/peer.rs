@@ -31,6 +31,8 @@ pub(super) struct Ticket {
     pub(super) sent: u64,
     /// The sequence of the last message from the relay.
     pub(super) received: u64,
+    /// The number of the attempt to resume; 0: the host does not count them.
+    pub(super) attempt: u64,
 }
 
 impl Peer {
@@ -46,6 +48,7 @@ impl Peer {
             secret: welcome.resume_secret.to_vec(),
             sent: 1,
             received: 1,
+            attempt: 0,
         };
         (Self { raw, ticket }, welcome)
     }
@@ -148,6 +151,7 @@ impl Ticket {
             epoch: self.epoch,
             secret: self.secret.clone().into(),
             received: self.received,
+            attempt: self.attempt,
         })
     }
 

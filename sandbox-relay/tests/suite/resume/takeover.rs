@@ -7,7 +7,7 @@ use relay_proto::wire::{self, SessionLoss};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::peer::{Peer, SUBJECT, execute, feed};
+use super::peer::{Peer, SUBJECT, Ticket, execute, feed};
 use crate::suite::wire::success;
 use crate::support::{start_relay, within};
 
@@ -147,4 +147,29 @@ async fn an_old_socket_that_nobody_reads_is_no_obstacle() {
     }
     new.close().await;
     drop(old);
+}
+
+/// A host gives an attempt up and makes another, and the first one reaches the relay last: it must not throw its own host out.
+#[tokio::test]
+async fn an_attempt_that_comes_late_takes_nothing_over() {
+    let relay = start_relay(&[]).await;
+    let token = relay.token(&["--subject", SUBJECT]).await.unwrap();
+    let (mut peer, _) = Peer::hello(&relay, &["a.b"]).await;
+    peer.send(execute("e", "return await mcp.call('a.b')")).await;
+    let call = peer.call().await;
+    let ticket = peer.ticket();
+    drop(peer);
+    let attempt = |attempt| Ticket { attempt, ..ticket.clone() };
+    let (mut peer, _) = attempt(2).resume_with(&relay, &token).await.unwrap();
+    for late in [1, 2] {
+        let refused = attempt(late).resume_with(&relay, &token).await.unwrap_err();
+        assert_eq!(refused.loss(), SessionLoss::Epoch, "attempt {late}");
+    }
+    peer.answer(&call, "1").await;
+    assert_eq!(peer.result().await, json!(1));
+    let newest = Ticket { attempt: 3, ..peer.ticket() };
+    drop(peer);
+    let (mut peer, _) = newest.resume_with(&relay, &token).await.unwrap();
+    peer.send(execute("f", "return 2")).await;
+    assert_eq!(peer.result().await, json!(2));
 }
