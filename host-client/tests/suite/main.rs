@@ -19,6 +19,7 @@ mod openapi;
 mod openapi_documents;
 mod output;
 mod programmatic;
+mod resume;
 mod rfc6455;
 #[cfg(all(feature = "mcp", feature = "rig"))]
 mod rig;
