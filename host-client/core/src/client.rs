@@ -31,7 +31,7 @@ use crate::event::{Event, Route};
 use crate::host::Host;
 use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
-use crate::session::connection::{self, Connected};
+use crate::session::begin::{Connected, connect};
 use crate::session::grant::TokenGrant;
 use crate::session::{self, Session, token};
 use crate::trace;
@@ -94,7 +94,7 @@ impl Client {
         let host = host.into();
         host.policy.check()?;
         let queue_timeout = config.queue_timeout;
-        let Connected { session, welcome, token } = connection::connect(config, host).await?;
+        let Connected { session, welcome, token } = connect(config, host).await?;
         let subject = token::subject(&token).unwrap_or_else(|| "unknown".into());
         Ok(Self::over(session, welcome, queue_timeout, &subject))
     }

@@ -15,8 +15,9 @@
 //! - [`tools`]: registering, changing and finding tools; [`introspect`]: the calls that ask about tools
 //! - [`executor`]: running a tool, with layers around it; [`host`]: the tools, policy, approver and audit of an
 //!   application
+//! - `outbound`: the queue of messages to the relay
 //! - `call`: one call from its arrival to its answer: `call::ledger`, then `call::dispatch`, read top to bottom
-//! - `session`: the messages to and from the relay; `session::connection`: its WebSocket
+//! - `session`: the messages to and from the relay; `session::begin`: connecting
 //! - [`client`]: connecting, executing, outcomes; `client::short_path`: requests that need no relay
 //! - [`local`]: a relay of one's own, for development and tests
 //!
@@ -38,6 +39,7 @@ pub mod fuzz;
 pub mod host;
 pub mod introspect;
 pub mod local;
+mod outbound;
 pub mod outcome;
 mod random;
 pub mod rules;

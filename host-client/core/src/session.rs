@@ -2,10 +2,12 @@
 //! socket here.
 
 mod announce;
+pub(crate) mod begin;
 pub(crate) mod config;
-pub(crate) mod connection;
+mod connection;
 pub(crate) mod credit;
 mod delivery;
+mod fault;
 pub(crate) mod grant;
 mod life;
 mod renewal;
@@ -30,6 +32,7 @@ use crate::call::ledger::{Ledger, Refused};
 use crate::error::{Error, ExecutionError};
 use crate::event::Event;
 use crate::host::Host;
+use crate::outbound::Outbound;
 use crate::random::random_key;
 use crate::text::short_name;
 use announce::Announced;
@@ -40,32 +43,14 @@ use state::{Connectedness, ConnectionState, SessionLoss, StateChanges};
 use token::Tokens;
 
 pub(crate) use credit::ExecutionCreditGuard;
-pub(crate) use delivery::{Outbound, Outbox, Room};
+pub(crate) use delivery::Outbox;
+pub(crate) use fault::SessionFault;
 
 /// The maximum length of a relay's text in an error of the host, in bytes; the rest is cut off.
 const MAX_REASON_BYTES: usize = 200;
 
 /// The maximum time of a relay's shutdown that is counted with.
 const MAX_DRAIN: Duration = Duration::from_secs(86_400);
-
-/// The reason why a session ends: the relay ended it, broke the protocol, or cannot be reached any more.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}")]
-pub(crate) struct SessionFault {
-    reason: String,
-    /// The reason why it cannot be resumed; `None`: there is another reason for its end.
-    loss: Option<SessionLoss>,
-}
-
-impl SessionFault {
-    pub(crate) fn new(reason: String) -> Self {
-        Self { reason, loss: None }
-    }
-
-    fn lost(loss: SessionLoss, reason: String) -> Self {
-        Self { reason, loss: Some(loss) }
-    }
-}
 
 /// The features of a session, which hello and welcome agree on.
 #[derive(Debug, Default)]
@@ -121,7 +106,7 @@ impl Session {
     #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
     pub(crate) fn new(host: Arc<Host>, knows_states: bool) -> (Arc<Self>, Outbox) {
         let terms = Terms { knows_states, ..Terms::default() };
-        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::given(String::new())))
+        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::new("", None)))
     }
 
     /// Begins a session without a connection whose relay offers everything: it can be resumed within 60 s, 64 calls may be sent
@@ -136,7 +121,7 @@ impl Session {
             calls: CallCredit::new(wire::Credit { count: 64, bytes: 1 << 20 }).ok(),
             executions: ExecutionCredit::new(wire::Credit { count: most, bytes: most }).ok(),
         };
-        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::given(String::new())))
+        Self::begin(host, terms, Announced::default(), Arc::new(Tokens::new("", None)))
     }
 
     /// Begins a session after hello, which has announced a version of the tools, and welcome.

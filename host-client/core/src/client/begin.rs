@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::Client;
 use crate::error::ExecutionError;
-use crate::session::Room;
+use crate::outbound::Room;
 
 impl Client {
     /// Returns the time within which the relay has to begin an execution, in milliseconds; 0: it knows no such bound.

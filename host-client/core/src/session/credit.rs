@@ -1,13 +1,12 @@
 //! Credit: how much a peer may send. The relay gets it for tool calls, the host for executions.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use relay_proto::credit::{Allowance, Credit, TooMuchCredit};
 use relay_proto::wire;
 use tokio::sync::{Mutex as Turn, watch};
 
 use super::SessionFault;
-use super::delivery::Delivery;
 
 /// The tool calls that a relay may have sent at a time, in a session whose relay counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +42,6 @@ struct Calls {
     granted: Option<wire::Credit>,
 }
 
-/// The credit of one call, which the relay gets back when this is dropped: its answer is queued, or nobody waits for it.
-#[derive(Debug)]
-pub(super) struct CallCreditGuard {
-    delivery: Weak<Delivery>,
-    bytes: usize,
-}
-
 impl CallCredit {
     /// # Errors
     /// [`TooMuchCredit`]: the credit at the start is over the maximum.
@@ -71,7 +63,7 @@ impl CallCredit {
     }
 
     /// Gives back the credit of a call; returns `true` if the relay is to be told at once.
-    fn give_back(&self, bytes: usize) -> bool {
+    pub(super) fn give_back(&self, bytes: usize) -> bool {
         let mut calls = self.lock();
         let Some(more) = calls.allowance.give_back(bytes) else { return false };
         let granted = calls.granted.get_or_insert_default();
@@ -83,24 +75,6 @@ impl CallCredit {
     /// Takes the credit that the relay is told of now; `None`: there is none.
     pub(super) fn take_granted(&self) -> Option<wire::Credit> {
         self.lock().granted.take()
-    }
-}
-
-impl CallCreditGuard {
-    /// Creates the guard of a call that was counted.
-    pub(super) fn new(delivery: Weak<Delivery>, bytes: usize) -> Self {
-        Self { delivery, bytes }
-    }
-}
-
-impl Drop for CallCreditGuard {
-    fn drop(&mut self) {
-        if let Some(delivery) = self.delivery.upgrade()
-            && let Some(calls) = &delivery.calls
-            && calls.give_back(self.bytes)
-        {
-            delivery.wake();
-        }
     }
 }
 

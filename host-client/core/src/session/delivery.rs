@@ -1,96 +1,17 @@
 //! The delivery of a session's messages over connections that may be lost: the queue to the relay, what was sent and is not
 //! acknowledged, and the count of what came.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use relay_proto::delivery::{ACKNOWLEDGE_WITHIN, Gap, MAX_UNACKNOWLEDGED_BYTES, Received, Unacknowledged};
+use relay_proto::delivery::{ACKNOWLEDGE_WITHIN, Gap, Received, Unacknowledged};
+use relay_proto::wire;
 use relay_proto::wire::message::Payload;
-use relay_proto::{frame, wire};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::SessionFault;
-use super::credit::{CallCredit, CallCreditGuard};
-
-/// The maximum number of messages that wait to be written.
-const MESSAGES: usize = 256;
-/// The maximum number of bytes of messages that wait to be written, or to be acknowledged. The largest message fits.
-const BYTES: usize = MAX_UNACKNOWLEDGED_BYTES;
-
-/// The queue of messages to the relay, bounded in number and bytes. While it is full, its senders wait.
-#[derive(Debug, Clone)]
-pub(crate) struct Outbound {
-    queue: mpsc::Sender<Queued>,
-    bytes: Arc<Semaphore>,
-}
-
-/// A queued message, and its bytes of the queue's budget.
-#[derive(Debug)]
-struct Queued {
-    payload: Payload,
-    bytes: OwnedSemaphorePermit,
-}
-
-/// A place in the queue for one message.
-pub(crate) struct Room<'a> {
-    place: mpsc::Permit<'a, Queued>,
-    bytes: OwnedSemaphorePermit,
-}
-
-/// The connection is gone for good: nothing is sent any more.
-#[derive(Debug)]
-pub(crate) struct Closed;
-
-/// The number of permits that a message of this length takes.
-fn permits(bytes: usize) -> u32 {
-    u32::try_from(bytes.min(BYTES)).unwrap_or(u32::MAX)
-}
-
-impl Outbound {
-    /// Waits for room for a message.
-    ///
-    /// # Errors
-    /// [`Closed`]: nothing is sent any more.
-    pub(crate) async fn reserve(&self, payload: &Payload) -> Result<Room<'_>, Closed> {
-        let bytes = permits(frame::payload_len(payload));
-        let bytes = Arc::clone(&self.bytes).acquire_many_owned(bytes);
-        // The semaphore is never closed: the queue tells of the end.
-        let bytes = tokio::select! {
-            bytes = bytes => bytes.map_err(|_closed| Closed)?,
-            () = self.queue.closed() => return Err(Closed),
-        };
-        let place = self.queue.reserve().await.map_err(|_closed| Closed)?;
-        Ok(Room { place, bytes })
-    }
-
-    /// Waits for room, and queues a message.
-    ///
-    /// # Errors
-    /// [`Closed`]: nothing is sent any more.
-    pub(crate) async fn send(&self, payload: Payload) -> Result<(), Closed> {
-        self.reserve(&payload).await?.send(payload);
-        Ok(())
-    }
-
-    /// Queues a message if there is room at once.
-    ///
-    /// # Errors
-    /// The message: there is none, or nothing is sent any more.
-    pub(crate) fn try_send(&self, payload: Payload) -> Result<(), Box<Payload>> {
-        let bytes = permits(frame::payload_len(&payload));
-        let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(bytes) else {
-            return Err(Box::new(payload));
-        };
-        self.queue.try_send(Queued { payload, bytes }).map_err(|error| Box::new(error.into_inner().payload))
-    }
-}
-
-impl Room<'_> {
-    /// Queues the message that the room was reserved for.
-    pub(crate) fn send(self, payload: Payload) {
-        self.place.send(Queued { payload, bytes: self.bytes });
-    }
-}
+use super::credit::CallCredit;
+use crate::outbound::{Outbound, Queued};
 
 /// A sent message that is kept until it is acknowledged.
 #[derive(Debug)]
@@ -120,6 +41,24 @@ struct Counts {
     owed_since: Option<Instant>,
 }
 
+/// The credit of one call, which the relay gets back when this is dropped: its answer is queued, or nobody waits for it.
+#[derive(Debug)]
+pub(super) struct CallCreditGuard {
+    delivery: Weak<Delivery>,
+    bytes: usize,
+}
+
+impl Drop for CallCreditGuard {
+    fn drop(&mut self) {
+        if let Some(delivery) = self.delivery.upgrade()
+            && let Some(calls) = &delivery.calls
+            && calls.give_back(self.bytes)
+        {
+            delivery.wake();
+        }
+    }
+}
+
 /// The messages of a session to the relay, in the order in which they are sent.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -130,10 +69,9 @@ pub(crate) struct Outbox {
 impl Delivery {
     /// Begins the delivery after hello and welcome. `keeps`: the session can be resumed.
     pub(super) fn begin(keeps: bool, calls: Option<CallCredit>) -> (Arc<Self>, Outbound, Outbox) {
-        let (sender, queue) = mpsc::channel(MESSAGES);
+        let (outbound, queue) = Outbound::new();
         let counts = Counts { sent: Unacknowledged::after(1), received: Received::after(1), owed_since: None };
         let delivery = Arc::new(Self { counts: Mutex::new(counts), keeps, changed: Notify::new(), calls });
-        let outbound = Outbound { queue: sender, bytes: Arc::new(Semaphore::new(BYTES)) };
         let outbox = Outbox { queue, delivery: Arc::clone(&delivery) };
         (delivery, outbound, outbox)
     }
@@ -182,7 +120,7 @@ impl Delivery {
     pub(super) fn admit(self: &Arc<Self>, bytes: usize) -> Result<Option<CallCreditGuard>, SessionFault> {
         let Some(calls) = &self.calls else { return Ok(None) };
         calls.spend(bytes)?;
-        Ok(Some(CallCreditGuard::new(Arc::downgrade(self), bytes)))
+        Ok(Some(CallCreditGuard { delivery: Arc::downgrade(self), bytes }))
     }
 
     /// Wakes the writer: there is credit for the relay.

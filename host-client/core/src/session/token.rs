@@ -10,7 +10,6 @@ use base64::Engine as _;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::config::ClientConfig;
 use crate::error::Error;
 
 /// The error of a source of tokens.
@@ -77,16 +76,10 @@ struct Last {
 }
 
 impl Tokens {
-    pub(super) fn new(config: &ClientConfig) -> Self {
-        let source = config.token_source.clone();
-        let token = source.is_none().then(|| config.token.clone());
+    /// Creates the tokens of a session with a source, or without one and with this token alone.
+    pub(super) fn new(token: &str, source: Option<TokenSource>) -> Self {
+        let token = source.is_none().then(|| token.to_owned());
         Self { source, last: Mutex::new(Last { token, expires: None }) }
-    }
-
-    /// Creates the tokens of a session with this one alone.
-    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
-    pub(super) fn given(token: String) -> Self {
-        Self { source: None, last: Mutex::new(Last { token: Some(token), expires: None }) }
     }
 
     /// Tells whether fresh tokens can be asked for.

@@ -16,7 +16,7 @@ const MAX_REASON_BYTES: usize = 300;
 
 /// Makes the error of a TLS handshake with the server at `url`: [`Error::Certificate`], [`Error::NoRelay`] or
 /// [`Error::Cut`].
-pub(super) fn tls_failure(url: &str, error: io::Error) -> Error {
+pub(in crate::session) fn tls_failure(url: &str, error: io::Error) -> Error {
     let Some(fault) = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) else {
         return Error::Cut { url: url.to_owned(), step: ConnectStep::Tls, error };
     };
@@ -48,7 +48,7 @@ fn certificate_fault(error: &CertificateError) -> CertificateFault {
 
 /// Makes the error of a WebSocket with the server at `url` that ended or broke the protocol in this step:
 /// [`Error::Unauthenticated`], [`Error::Status`], [`Error::Cut`] or [`Error::NoRelay`].
-pub(super) fn websocket_failure(url: &str, step: ConnectStep, error: WebSocketError) -> Error {
+pub(in crate::session) fn websocket_failure(url: &str, step: ConnectStep, error: WebSocketError) -> Error {
     match error {
         // A redirect is refused like everything else: the token is for this address alone.
         WebSocketError::Http(response) => refused(&response),
@@ -71,13 +71,13 @@ fn refused<T>(response: &Response<T>) -> Error {
 }
 
 /// Makes the error of a connection that the other side ended in this step without a word.
-pub(super) fn cut(url: &str, step: ConnectStep) -> Error {
+pub(in crate::session) fn cut(url: &str, step: ConnectStep) -> Error {
     let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the other side closed it without a reason");
     Error::Cut { url: url.to_owned(), step, error }
 }
 
 /// Makes the error of a server that does not answer as a relay does.
-pub(super) fn no_relay(url: &str, reason: &str) -> Error {
+pub(in crate::session) fn no_relay(url: &str, reason: &str) -> Error {
     Error::NoRelay { url: url.to_owned(), reason: bounded(reason) }
 }
 
