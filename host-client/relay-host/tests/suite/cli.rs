@@ -5,6 +5,7 @@ mod audits;
 mod calls;
 mod commands;
 mod connections;
+mod cuts;
 mod doctors;
 mod exits;
 mod folder;
