@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::Message;
 /// The environment variable that makes this program the echo server.
 const SERVER: &str = "RELAY_BENCH_ECHO";
 
-/// Whether this process is to be the echo server.
+/// Returns whether this process is to be the echo server.
 pub(crate) fn is_server() -> bool {
     std::env::var_os(SERVER).is_some()
 }

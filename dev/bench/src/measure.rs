@@ -1,4 +1,4 @@
-//! What is measured, and how. Each pair that is compared is measured in turns, so that a noisy machine hits both.
+//! Measures the relay. Each pair that is compared is measured in turns, so that a noisy machine hits both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What one subject's endless loops do to another subject's small executions.
+//! Measures what one subject's endless loops do to another subject's small executions.
 
 use std::path::Path;
 use std::time::Duration;

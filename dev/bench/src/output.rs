@@ -1,4 +1,4 @@
-//! How long it takes to show a model the results that are hardest to show.
+//! Measures how long it takes to show a model the results that are hardest to show.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use relay_test_support::results;
 use crate::report::{Table, millis};
 
 const BYTES: usize = 10 << 20;
-/// What a model said that it wants, which is looked for in all of the result.
+/// Intent of a model, which is searched in all of the result.
 const INTENT: &str = "words that are wanted, a or 1";
 
 /// Shows each result with and without an intent; a row for each, and the longest of them. No relay has a part in it.

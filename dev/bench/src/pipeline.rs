@@ -1,4 +1,4 @@
-//! What a call costs on the host: bare, and with rules, both schemas, an audit in a file and somebody who watches.
+//! Measures what a call costs on the host: bare, and with rules, both schemas, an audit in a file and a watcher.
 
 use std::time::Instant;
 

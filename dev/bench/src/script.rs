@@ -1,4 +1,4 @@
-//! What it costs to look at code: its types blanked, its form found; and to make what is one call on the host.
+//! Measures what it costs to look at code: its types blanked, its form found; and to make one call on the host.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ async function collect_N(owner: string, limit: number = 10): Promise<Summary_N[]
 }
 "#;
 
-/// How long it takes to tell what code is. No relay has a part in it.
+/// Measures how long it takes to tell what code is. No relay has a part in it.
 pub(crate) fn code(scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let parts: String = (0..10).map(|n| PART.replace("_N", &format!("_{n}"))).collect();
     let typescript = parts + "\nreturn await collect_0(\"rust-lang\");\n";
@@ -84,7 +84,7 @@ pub(crate) async fn short_paths(client: &Client, scale: usize, table: &mut Table
     Ok(())
 }
 
-/// How long it takes to check a program of 50 lines before it runs, with 50 tools there.
+/// Measures how long it takes to check a program of 50 lines before it runs, with 50 tools there.
 fn checked(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     const LINE: &str =
         "const v_N = (await mcp.call(\"files.read_text_file\", { path: \"a\" })).split(\"\\n\").filter(it => it);\n";

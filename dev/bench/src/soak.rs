@@ -22,7 +22,7 @@ const HOSTILE: usize = 20;
 /// In how many parts the time is reported.
 const WINDOWS: u32 = 20;
 
-/// What a normal execution does: some work, some calls.
+/// Code of a normal execution: some work, some calls.
 const NORMAL: &str = "const all = await Promise.all([1, 2, 3, 4].map((n) => mcp.call('bench.echo', {n}))); \
     const text = JSON.stringify(Array.from({length: 200}, (_, i) => ({i, x: `row ${i}`}))); \
     return {sum: all.reduce((a, b) => a + b, 0), rows: JSON.parse(text).length}";
@@ -168,7 +168,7 @@ async fn load(client: Client, lane: usize, on: Arc<AtomicBool>, done: Arc<Atomic
     Ok(())
 }
 
-/// What the relay's process holds: resident memory in MB, descriptors, and processes of its own.
+/// Returns what the relay's process holds: resident memory in MB, descriptors, and processes of its own.
 fn held(pid: u32) -> anyhow::Result<(f64, usize, usize)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

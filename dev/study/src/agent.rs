@@ -25,25 +25,25 @@ pub trait Model: Send {
     async fn reply(&mut self, conversation: &Conversation) -> anyhow::Result<Reply>;
 }
 
-/// What the model can call.
+/// Tools that the model can call.
 #[async_trait]
 pub trait Toolbox: Send + Sync {
     /// The definitions that are in the context from the beginning.
     fn definitions(&self) -> &[Definition];
-    /// What one call gives, as the text that the model reads; a failure is such a text, too.
+    /// Makes one call. A failure is a text that the model reads, as a result is.
     async fn call(&self, call: &Call) -> Observation;
 }
 
-/// What a model is told of one tool: the three fields of the APIs of today.
+/// Definition of one tool, as a model reads it: the three fields of the APIs of today.
 #[derive(Debug, Clone, Serialize)]
 pub struct Definition {
     /// The name by which it is called.
     pub name: String,
-    /// What it does.
+    /// Description of its use.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// How many tokens all of it has as JSON, counted once.
+    /// Number of tokens of all of it as JSON, counted once.
     #[serde(skip)]
     pub(crate) tokens: u64,
 }
@@ -57,12 +57,12 @@ pub struct Call {
     pub arguments: Value,
 }
 
-/// What a call gave.
+/// Outcome of a call.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// What the model reads.
+    /// Text that the model reads.
     pub text: String,
-    /// How many calls of tools of MCP servers it took.
+    /// Number of calls of tools of MCP servers that it took.
     pub server_calls: u64,
     /// End of the run, if the call ran a program; `None`: it ran none.
     pub run: Option<RunEnd>,
@@ -88,15 +88,15 @@ pub enum Reply {
     Answer(String),
 }
 
-/// What a model sees.
+/// Conversation as a model sees it.
 #[derive(Debug, Serialize)]
 pub struct Conversation {
-    /// What it is told of its job.
+    /// Instructions for its job.
     pub system: String,
-    /// What it can call.
+    /// Definitions of the tools that it can call.
     #[serde(rename = "tools")]
     pub definitions: Vec<Definition>,
-    /// What is asked.
+    /// The question.
     pub question: String,
     /// Earlier turns.
     pub turns: Vec<Turn>,
@@ -105,28 +105,28 @@ pub struct Conversation {
 /// A turn with calls.
 #[derive(Debug, Serialize)]
 pub struct Turn {
-    /// What the model wrote.
+    /// Calls that the model wrote.
     pub calls: Vec<Call>,
     /// The text that each call gave, in the same order.
     pub results: Vec<String>,
 }
 
-/// What came of a conversation.
+/// Outcome of a conversation.
 #[derive(Debug)]
 pub struct Conclusion {
     /// The model's answer.
     pub answer: Result<Value, Failure>,
-    /// What it took.
+    /// Counts of what it took.
     pub meter: Meter,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The model gave none.
     #[error("the model: {0:#}")]
     Model(anyhow::Error),
-    /// What it gave is prose.
+    /// The answer is prose.
     #[error("the answer is no JSON: {0}")]
     NotJson(String),
     /// It goes on and on.

@@ -20,7 +20,7 @@ use crate::agent::{Call, Conversation, Model, Reply};
 
 /// The most bytes of one turn that are read.
 const MAX_REPLY_BYTES: u64 = 1 << 20;
-/// How long one turn may take.
+/// Maximum time of one turn.
 const REPLY_WITHIN: Duration = Duration::from_secs(300);
 
 /// A program that asks a model.
@@ -30,7 +30,7 @@ pub struct CommandModel {
     pub program: PathBuf,
 }
 
-/// What the program puts out.
+/// Output of the program.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Line {

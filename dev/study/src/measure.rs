@@ -1,4 +1,4 @@
-//! What passes through the model's context in one conversation, in bytes and tokens.
+//! Measures the texts that pass through the model's context in one conversation, in bytes and tokens.
 //!
 //! Every text is counted by itself with `o200k_base`, the tokenizer of OpenAI's models since GPT-4o: what an API puts
 //! around messages is its own affair and left out. As APIs bill, each turn reads the whole context so far anew.
@@ -10,10 +10,10 @@ use tiktoken_rs::o200k_base_singleton;
 
 use crate::agent::{Call, Conversation, Observation, RunEnd};
 
-/// What one conversation took.
+/// Counts of one conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Meter {
-    /// How often the model was asked.
+    /// Number of turns of the model.
     pub turns: u64,
     /// Calls that the model wrote.
     pub model_calls: u64,
@@ -29,11 +29,11 @@ pub struct Meter {
     pub content_bytes: u64,
     /// The same in tokens.
     pub content_tokens: u64,
-    /// What the turns read of these texts, in tokens, summed up over the turns.
+    /// Tokens of these texts that the turns read, summed up over the turns.
     pub reread_tokens: u64,
-    /// What the model wrote, in tokens.
+    /// Tokens that the model wrote.
     pub output_tokens: u64,
-    /// What the model wrote only for its answer: a part of `output_tokens`.
+    /// Tokens that the model wrote for its answer: a part of `output_tokens`.
     pub answer_tokens: u64,
     /// The measured time of tools and relay.
     #[serde(rename = "tool_us", serialize_with = "microseconds")]
@@ -90,18 +90,18 @@ impl Meter {
         self.reread_tokens + self.output_tokens
     }
 
-    /// How full the context is at the end: every text and every definition once. It is also what is billed where all
+    /// Tokens in the context at the end: every text and every definition once. It is also what is billed where all
     /// that was read before is cached at no cost.
     pub fn context_tokens(&self) -> u64 {
         self.content_tokens + self.definition_tokens
     }
 
-    /// How long the user waits, if each turn of the model takes as long as `delay`. It is added, not slept.
+    /// Time that the user waits, if each turn of the model takes as long as `delay`. It is added, not slept.
     pub fn wall_time(&self, delay: Duration) -> Duration {
         self.tool_time + delay * u32::try_from(self.turns).unwrap_or(u32::MAX)
     }
 
-    /// How long the user really waited.
+    /// Time that the user really waited.
     pub fn measured_time(&self) -> Duration {
         self.tool_time + self.model_time
     }
@@ -126,7 +126,7 @@ impl Meter {
     }
 }
 
-/// How many tokens a text has.
+/// Returns the number of tokens of a text.
 pub fn tokens(text: &str) -> u64 {
     o200k_base_singleton().count_ordinary(text) as u64
 }

@@ -8,18 +8,18 @@ use crate::measure::Meter;
 use crate::slips::SlipRuns;
 use crate::study::{Attempt, Comparison};
 
-/// What was measured.
+/// Measured figures.
 #[derive(Debug)]
 pub struct Report {
     /// The tasks, in the order in which they were done.
     pub comparisons: Vec<Comparison>,
-    /// How long the model is taken to think.
+    /// Assumed thinking time of the model.
     pub delays: Delays,
     /// Runs of the tasks' programs with slips in them.
     pub slips: Vec<SlipRuns>,
 }
 
-/// How long a model is taken to think. It is added to what was measured, and nobody waits for it.
+/// Assumed thinking time of a model. It is added to what was measured, and nobody waits for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Delays {
     /// In each turn.

@@ -73,7 +73,7 @@ impl Scene {
         Ok(())
     }
 
-    /// What a task left.
+    /// Returns the file that a task left.
     ///
     /// # Errors
     /// It left nothing.
@@ -82,7 +82,7 @@ impl Scene {
     }
 }
 
-/// What makes data.
+/// Function that makes data.
 pub(crate) struct Maker<'a> {
     pub(crate) root: &'a Path,
     answers: &'a mut Answers,

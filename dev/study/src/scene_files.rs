@@ -203,7 +203,7 @@ fn tickets(maker: &mut Maker<'_>) -> anyhow::Result<()> {
     maker.write("tickets/index.json", &serde_json::to_string_pretty(&index)?)
 }
 
-/// What the clocks show at 09:30 UTC.
+/// Times of the clocks at 09:30 UTC.
 fn times(maker: &mut Maker<'_>) {
     let time = |offset: i32| {
         let minutes = (9 * 60 + 30 + offset).rem_euclid(24 * 60);

@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 
 use crate::agent::{Call, Conversation, Model, Reply};
 
-/// What a script gives: the answer.
+/// Answer of a script.
 pub(crate) type Answer = anyhow::Result<Value>;
 /// A way of doing a task.
 pub(crate) type Script = fn(Turns) -> BoxFuture<'static, Answer>;
 
-/// How many calls a model makes in one turn.
+/// Number of calls that a model makes in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// One: many agents work like this, and some APIs allow no more.
@@ -42,7 +42,7 @@ pub(crate) struct Scripted {
     pace: Pace,
     /// Calls that the script waits for and that were not made yet.
     pending: VecDeque<Call>,
-    /// What the others of these calls gave.
+    /// Texts that the others of these calls gave.
     gathered: Vec<String>,
 }
 

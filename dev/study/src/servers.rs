@@ -26,7 +26,7 @@ const SERVERS: Packages = Packages {
         Environment { folder: "venv-sqlite", requirements: "requirements-sqlite.txt" },
     ],
 };
-/// How long the servers may take to start, all together.
+/// Maximum time in which all servers have to start.
 const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A folder with the servers in it.

@@ -17,7 +17,7 @@ use crate::slips::{Recorder, SLIPS, SlipRuns};
 use crate::task::Task;
 use crate::ways::{ByProgram, ToolByTool};
 
-/// What a model is told of its job, in both ways.
+/// Instructions for the model, in both ways.
 const SYSTEM: &str = "You answer questions with the help of tools. Call tools that do not depend on each other in one \
     turn. When you know the answer, give it as JSON and nothing else.";
 
@@ -38,7 +38,7 @@ pub struct Comparison {
     pub task: &'static str,
     /// Its kind, as in [`Kind::as_str`](crate::task::Kind::as_str).
     pub kind: &'static str,
-    /// How many tokens the definitions have of those servers that the task takes.
+    /// Number of tokens of the definitions of those servers that the task takes.
     pub needed_definition_tokens: u64,
     /// Tool by tool, one call in each turn.
     pub one_by_one: Meter,
@@ -51,13 +51,13 @@ pub struct Comparison {
 /// One task, done by one model in one way.
 #[derive(Debug)]
 pub struct Attempt {
-    /// Why the answer does not count, if it does not.
+    /// Reason why the answer does not count; `None`: it counts.
     pub mistake: Option<Mistake>,
-    /// What it took.
+    /// Counts of what it took.
     pub meter: Meter,
 }
 
-/// Why an answer does not count.
+/// Reason why an answer does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum Mistake {
     /// There is none.
@@ -66,9 +66,9 @@ pub enum Mistake {
     /// It is not the right one.
     #[error("the answer is {answer}, and {right} is right")]
     Wrong {
-        /// What the model answered.
+        /// The model's answer.
         answer: Value,
-        /// What is true.
+        /// The right answer.
         right: Value,
     },
 }
@@ -168,12 +168,12 @@ impl Study {
         Ok(counts.into_iter().map(|(_, runs)| runs).collect())
     }
 
-    /// What a model has that works tool by tool.
+    /// Returns the toolbox of a model that works tool by tool.
     pub fn by_tools(&self) -> &ToolByTool {
         &self.by_tools
     }
 
-    /// What a model has that writes programs.
+    /// Returns the toolbox of a model that writes programs.
     pub fn by_program(&self) -> &ByProgram {
         &self.by_program
     }

@@ -1,11 +1,11 @@
-//! What a task is, and the usual way of doing one with programs.
+//! Defines a task, and the usual way of doing one with programs.
 
 use serde_json::{Value, json};
 
 use crate::agent::Call;
 use crate::scripted::{Answer, Script, Turns};
 
-/// How programs call tools. All of them are written as [`Spelling::Call`] is.
+/// Spelling of tool calls in programs. All of them are written as [`Spelling::Call`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spelling {
     /// `mcp.call("git.git_log", {…})`
@@ -16,11 +16,11 @@ enum Spelling {
 
 /// The spelling that is used.
 const SPELLING: Spelling = Spelling::Server;
-/// Whether a model has to ask for the schemas before its first program: where the definition of `execute_code` has only the
-/// names of the tools. It has the signatures of all of them; a test looks.
+/// `true`: a model has to ask for the schemas before its first program, because the definition of `execute_code` has
+/// only the names of the tools. It has the signatures of all of them; a test looks.
 const ASKS_FOR_SCHEMAS: bool = false;
 
-/// Who is expected to come off better, by the nature of the task.
+/// Nature of a task, which lets expect one of the ways to come off better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Many calls, or results that are far larger than the answer.
@@ -35,9 +35,9 @@ pub enum Kind {
 pub struct Task {
     /// A short name, which the right answer has in the scene, too.
     pub name: &'static str,
-    /// What is asked.
+    /// The question.
     pub question: &'static str,
-    /// Who is expected to come off better.
+    /// Nature of the task.
     pub kind: Kind,
     /// The servers whose tools it takes.
     pub servers: &'static [&'static str],
@@ -66,7 +66,7 @@ impl Kind {
 
 /// Runs programs one after another; the last one's value is the answer.
 ///
-/// How the tools are called stands in the definition of `execute_code`. Where no schema says what a result looks like, the
+/// The definition of `execute_code` says how tools are called. Where no schema says what a result looks like, the
 /// first program looks at a small one, as a careful author would.
 pub(crate) async fn programs(mut turns: Turns, tools: &[&str], programs: &[&str]) -> Answer {
     describe(&mut turns, tools).await?;

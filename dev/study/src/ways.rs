@@ -17,7 +17,7 @@ use crate::agent::{Call, Definition, Observation, RunEnd, Toolbox};
 
 /// The folder of the scene, as models see it.
 pub const ROOT: &str = "/data";
-/// How much may be on its way between our own MCP server and its client.
+/// Size in bytes of the pipe between our own MCP server and its client.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// All tools of all servers, with all their schemas.
@@ -133,7 +133,8 @@ impl Toolbox for ByProgram {
     }
 }
 
-/// What MCP clients show a model: the content. What is told to programs beside it says how many calls there were.
+/// Returns the text that MCP clients show a model: the content. The number of calls and the error are in the structured
+/// content beside it.
 fn observation(result: CallToolResult, root: &str) -> Observation {
     let texts = result.content.into_iter().map(|block| match block {
         ContentBlock::Text(text) => text.text,

@@ -24,7 +24,7 @@ fn counts(meter: &Meter) -> [u64; 3] {
     [meter.turns, meter.model_calls, meter.server_calls]
 }
 
-/// What has to be the same in every run.
+/// Counts that have to be the same in every run.
 fn without_times(meter: &Meter) -> Meter {
     Meter { tool_time: Duration::ZERO, model_time: Duration::ZERO, ..meter.clone() }
 }
@@ -33,7 +33,7 @@ fn without_times(meter: &Meter) -> Meter {
 struct Stubborn {
     calls: Vec<Call>,
     answer: Option<&'static str>,
-    /// What it was shown last.
+    /// Texts that it was shown last.
     seen: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of several crates share.
+//! Helpers that the tests of several crates share.
 //!
 //! - [`within`]: a limit on how long a step of a test may take
 //! - [`fault`]: a proxy that breaks connections where a test wants it

@@ -148,13 +148,13 @@ fn branch(status: &str) -> Value {
     json!({"branch": branch, "clean": status.contains("nothing to commit, working tree clean")})
 }
 
-/// What a reader of the log takes for the cause.
+/// Returns the commit that a reader of the log takes for the cause.
 fn suspect(log: &str) -> anyhow::Result<Commit<'_>> {
     let suspect = commits(log).into_iter().find(|commit| commit.message.contains("expiry"));
     suspect.context("no commit looks like it")
 }
 
-/// What its diff says.
+/// Returns the answer that its diff gives.
 fn verdict(author: &str, shown: &str) -> Answer {
     let value = |sign: &str| {
         let line =
