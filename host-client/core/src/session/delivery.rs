@@ -237,7 +237,7 @@ impl Outbox {
     }
 
     /// Returns the next message if there is one at once, as it would be encoded.
-    #[cfg(any(test, feature = "bench", feature = "fuzzing"))]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn try_next(&mut self) -> Option<wire::Message> {
         self.try_next_with(Clone::clone)
     }
