@@ -6,6 +6,7 @@ mod neighbour;
 mod output;
 mod pipeline;
 mod report;
+mod resume;
 mod script;
 mod soak;
 
@@ -29,9 +30,18 @@ struct Args {
     /// Load the relay for so many minutes instead, one execution in twenty hostile, and see that nothing grows
     #[arg(long)]
     soak_minutes: Option<u64>,
+    /// Break the connections of a relay so many times instead, at random, and see that each call runs once and nothing grows
+    #[arg(long)]
+    soak_cuts: Option<usize>,
+    /// The number that the random places of `--soak-cuts` come from; by default a fresh one, which is printed
+    #[arg(long)]
+    seed: Option<u64>,
     /// Measure only what a call costs on the host
     #[arg(long)]
     pipeline: bool,
+    /// Measure only what it costs that a session survives its socket
+    #[arg(long)]
+    resume: bool,
     /// Measure only what it costs to look at code, and to make what is one call on the host
     #[arg(long)]
     script: bool,
@@ -61,6 +71,10 @@ fn main() -> anyhow::Result<()> {
     let mut table = report::Table::new();
     // In a task, as in an application: what is polled by `block_on` itself is woken across threads.
     let measured = runtime.spawn(async move {
+        if args.one_processor && args.resume {
+            resume::calls_alone(&relay, scale).await?;
+            return Ok(None);
+        }
         if args.one_processor {
             measure::sequential_calls_alone(&relay, scale).await?;
             return Ok(None);
@@ -69,8 +83,16 @@ fn main() -> anyhow::Result<()> {
             soak::soak(&relay, Duration::from_secs(minutes * 60)).await?;
             return Ok(None);
         }
+        if let Some(cuts) = args.soak_cuts {
+            soak::cuts(&relay, cuts, args.seed).await?;
+            return Ok(None);
+        }
         if args.pipeline {
             pipeline::pipeline(scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.resume {
+            resume::all(&relay, scale, &mut table).await?;
             return Ok(Some(table));
         }
         if args.script {

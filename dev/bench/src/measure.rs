@@ -52,6 +52,7 @@ pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: 
     backends(binary, scale, table).await?;
     crate::pipeline::pipeline(scale, table).await?;
     crate::script::code(scale, table)?;
+    crate::resume::all(binary, scale, table).await?;
     crate::neighbour::neighbour(binary, scale, table).await?;
     if let Some(bytes) = image {
         #[expect(clippy::cast_precision_loss, reason = "a size in MB")]
@@ -210,7 +211,7 @@ async fn endless_loops(client: &Client, scale: usize, table: &mut Table) -> anyh
 }
 
 /// The proportional set size of a process, in MB.
-fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
+pub(crate) fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text.lines().find(|line| line.starts_with("Pss:")).context("no Pss")?;
     let kib: f64 = line.split_ascii_whitespace().nth(1).context("no number")?.parse()?;

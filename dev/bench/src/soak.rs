@@ -1,6 +1,8 @@
 //! The soak: full load for a long time, one execution in twenty hostile, and another subject's canary beside it. What the
 //! relay holds and how the canary fares has to be as flat at the end as it was at the start.
 
+mod cuts;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,6 +15,8 @@ use tokio::task::JoinSet;
 
 use crate::measure::tools;
 use crate::report::{Times, millis};
+
+pub(crate) use cuts::cuts;
 
 /// Sessions of the loading subject, and executions that each has at once.
 const SESSIONS: usize = 4;
@@ -108,32 +112,25 @@ pub(crate) async fn soak(binary: &Path, duration: Duration) -> anyhow::Result<()
     while let Some(ended) = lanes.join_next().await {
         ended??;
     }
-    let (_, late) = windows.split_at(windows.len() / 2);
-    // The first part warms up.
-    let early = windows.get(1..windows.len() / 2).unwrap_or_default();
-    flat("memory of the relay in MB", early, late, 1.25, 8.0, |window| window.resident_mb)?;
-    flat("descriptors", early, late, 1.25, 20.0, |window| window.descriptors as f64)?;
-    flat("processes", early, late, 1.25, 10.0, |window| window.processes as f64)?;
-    flat("the canary's p99 in ms", early, late, 2.0, 5.0, |window| millis(window.canary.at(990)))?;
+    let of = |value: fn(&Window) -> f64| windows.iter().map(value).collect::<Vec<_>>();
+    flat("memory of the relay in MB", &of(|window| window.resident_mb), 1.25, 8.0)?;
+    flat("descriptors", &of(|window| window.descriptors as f64), 1.25, 20.0)?;
+    flat("processes", &of(|window| window.processes as f64), 1.25, 10.0)?;
+    flat("the canary's p99 in ms", &of(|window| millis(window.canary.at(990))), 2.0, 5.0)?;
     println!("flat: {} executions in {:.0} minutes", done.load(Ordering::Relaxed), duration.as_secs_f64() / 60.0);
     Ok(())
 }
 
-/// Fails if the middle of the later values is more than `ratio` times that of the earlier ones, and more than `slack` over it.
-fn flat(
-    name: &str,
-    early: &[Window],
-    late: &[Window],
-    ratio: f64,
-    slack: f64,
-    value: fn(&Window) -> f64,
-) -> anyhow::Result<()> {
-    let middle = |windows: &[Window]| {
-        let mut values: Vec<_> = windows.iter().map(value).collect();
+/// Fails if the median of the later half is more than `ratio` times that of the earlier one, and more than `slack` over it.
+/// The first value is left out: the relay warms up.
+fn flat(name: &str, values: &[f64], ratio: f64, slack: f64) -> anyhow::Result<()> {
+    let median = |values: &[f64]| {
+        let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or_default()
     };
-    let (early, late) = (middle(early), middle(late));
+    let (early, late) = values.split_at(values.len() / 2);
+    let (early, late) = (median(early.get(1..).unwrap_or_default()), median(late));
     ensure!(late <= early * ratio || late <= early + slack, "{name} did not stay flat: {early:.2}, then {late:.2}");
     Ok(())
 }

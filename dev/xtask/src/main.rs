@@ -65,8 +65,14 @@ enum Command {
     /// Load a relay for long, one execution in twenty hostile, and see that nothing grows
     Soak {
         /// For how many minutes
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, conflicts_with = "cuts")]
         minutes: u64,
+        /// Break connections so many times instead, at random, and see that each call runs once
+        #[arg(long)]
+        cuts: Option<usize>,
+        /// The number that the random places of the cuts come from; by default a fresh one, which is printed
+        #[arg(long, requires = "cuts")]
+        seed: Option<u64>,
     },
     /// Find V8, or build it, and check it: what the other commands do first
     V8 {
@@ -97,7 +103,11 @@ fn main() -> anyhow::Result<()> {
         Command::House => house::check(is_ci()),
         Command::Bench { arguments } => bench(&typed_in, &arguments),
         Command::Study { arguments } => study(&typed_in, &arguments),
-        Command::Soak { minutes } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
+        Command::Soak { cuts: Some(cuts), seed, .. } => {
+            let seed = seed.map(|seed| format!("--seed={seed}"));
+            bench(&typed_in, &[format!("--soak-cuts={cuts}")].into_iter().chain(seed).collect::<Vec<_>>())
+        }
+        Command::Soak { minutes, .. } => bench(&typed_in, &[format!("--soak-minutes={minutes}")]),
         Command::V8 { configure_only: true } => v8::configure_only(true),
         Command::V8 { configure_only: false } => provide(&typed_in, Profile::Debug),
         Command::Image => provide(&typed_in, Profile::Release).and_then(|()| docker::build_image()).map(drop),

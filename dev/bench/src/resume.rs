@@ -1,0 +1,159 @@
+//! What it costs that a session survives its socket: a call with it and without it, the way back, and an idle session.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use host_client::{Backoff, Client, ClientConfig, Effect, ExecuteRequest, LocalRelay, ToolError, Tools};
+use relay_test_support::fault::{Break, FaultProxy, Script};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use crate::measure::{pss_megabytes, tools};
+use crate::report::{Table, Times, micros, millis};
+
+/// Sessions that are idle at once.
+const IDLE: usize = 200;
+
+/// Everything in this module, in the order of the table.
+pub(crate) async fn all(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    calls(binary, scale, table).await?;
+    way_back(binary, scale, table).await?;
+    idle(binary, scale, table).await
+}
+
+/// Connects to a relay; `is_on`: with a session that survives its socket.
+async fn connect(relay: &LocalRelay, tools: Tools, is_on: bool) -> anyhow::Result<Client> {
+    let config = relay.client_config().await?;
+    let resume = if is_on { config.resume } else { None };
+    Ok(Client::connect(ClientConfig { resume, ..config }, tools).await?)
+}
+
+/// Measures calls in a process of its own, with everything on one processor: see `measure::sequential_calls_alone`.
+async fn calls(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let mut command = tokio::process::Command::new(std::env::current_exe()?);
+    command.args(["--one-processor", "--resume", "--relay"]).arg(binary);
+    if scale > 1 {
+        command.arg("--quick");
+    }
+    let output = command.stderr(Stdio::inherit()).output().await?;
+    let text = String::from_utf8(output.stdout)?;
+    let figures = text.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+    let [with, without, ratio] = figures[..] else { anyhow::bail!("no figures from --one-processor --resume") };
+    table.note("a sequential call with `resume` / without it", format!("{with:.1} / {without:.1} µs"));
+    table.at_most("the same, median of the ratios", ratio, 1.03, "×");
+    Ok(())
+}
+
+/// Prints the time of a call with `resume`, without it, and the median of their ratios.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
+pub(crate) async fn calls_alone(binary: &Path, scale: usize) -> anyhow::Result<()> {
+    const CALLS: u32 = 250;
+    let code = "const n = Number(read_input()); for (let i = 0; i < n; i++) await mcp.call('bench.echo', {n: i})";
+    let relay = LocalRelay::start_with(binary.to_owned(), &[], &[]).await?;
+    let (on, off) = (connect(&relay, tools()?, true).await?, connect(&relay, tools()?, false).await?);
+    let time = async |client: &Client| -> anyhow::Result<Duration> {
+        let started = Instant::now();
+        client.run(ExecuteRequest::new(code).io(CALLS.to_string())).await?;
+        Ok(started.elapsed() / CALLS)
+    };
+    for _ in 0..5 {
+        time(&on).await?;
+        time(&off).await?;
+    }
+    let (mut with, mut without, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..200 / scale {
+        // Each goes first in half of the rounds.
+        let (one, other) = if round % 2 == 0 {
+            let one = time(&on).await?;
+            (one, time(&off).await?)
+        } else {
+            let other = time(&off).await?;
+            (time(&on).await?, other)
+        };
+        ratios.push(one.as_secs_f64() / other.as_secs_f64());
+        with.push(one);
+        without.push(other);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let ratio = ratios[ratios.len() / 2];
+    println!("{} {} {ratio}", micros(Times::new(with).median()), micros(Times::new(without).median()));
+    Ok(())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// Measures from the moment at which a connection breaks to the next call that reaches its tool.
+async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let relay = LocalRelay::start_with(binary.to_owned(), &[], &[]).await?;
+    let proxy = FaultProxy::start(relay.address(), |_| Script::clean()).await?;
+    let called = Arc::new(Notify::new());
+    let (tools, telling) = (Tools::new(), Arc::clone(&called));
+    tools.add("bench.tell", "Tells that it was called", Effect::ReadOnly, move |_: Nothing| {
+        telling.notify_waiters();
+        async { Ok::<_, ToolError>(()) }
+    })?;
+    let config = relay.client_config().await?;
+    let backoff = Backoff { first: Duration::from_millis(1), ..config.backoff };
+    let client = Client::connect(ClientConfig { url: proxy.url(), backoff, ..config }, tools).await?;
+    // The code paces itself, so that few answers are on their way when a connection breaks.
+    let code = "for (;;) await mcp.call('bench.tell', {})";
+    let request = ExecuteRequest::new(code).limit(host_client::LimitName::ToolCalls, 100_000);
+    let _running = client.execute(request).await?;
+    let mut times = Vec::new();
+    for _ in 0..200 / scale {
+        for _ in 0..20 {
+            called.notified().await;
+        }
+        let before = proxy.fates().len();
+        proxy.break_all(Break::Reset);
+        let broken = Instant::now();
+        proxy.until(|fates| fates.len() > before && fates[before - 1].is_over).await;
+        called.notified().await;
+        times.push(broken.elapsed());
+    }
+    let times = Times::new(times);
+    table.at_most("a broken connection until the next call reaches its tool, p50", millis(times.median()), 5.0, "ms");
+    table.note("the same, p99", format!("{:.2} ms", millis(times.at(990))));
+    Ok(())
+}
+
+/// Measures the memory of the relay for each of many sessions that do nothing, with `resume` and without it.
+async fn idle(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..5.max(scale) / scale {
+        with.push(idle_kilobytes(binary, true).await?);
+        without.push(idle_kilobytes(binary, false).await?);
+    }
+    with.sort_by(f64::total_cmp);
+    without.sort_by(f64::total_cmp);
+    let (with, without) = (with[with.len() / 2], without[without.len() / 2]);
+    table.note("an idle session at the relay with `resume` / without it", format!("{with:.1} / {without:.1} kB"));
+    table.at_most("the difference", with - without, 2.0, "kB");
+    Ok(())
+}
+
+async fn idle_kilobytes(binary: &Path, is_on: bool) -> anyhow::Result<f64> {
+    let relay = LocalRelay::start_with(binary.to_owned(), &["--subject-connections", "1000"], &[]).await?;
+    let pid = relay.process_id().context("the relay has ended")?;
+    let config = relay.client_config().await?;
+    let resume = if is_on { config.resume } else { None };
+    let config = ClientConfig { resume, ..config };
+    let mut sessions = Vec::new();
+    // The first ones find cold caches.
+    for _ in 0..20 {
+        sessions.push(Client::connect(config.clone(), Tools::new()).await?);
+    }
+    let before = pss_megabytes(pid)?;
+    for _ in 0..IDLE {
+        sessions.push(Client::connect(config.clone(), Tools::new()).await?);
+    }
+    let after = pss_megabytes(pid)?;
+    ensure!(sessions.iter().all(|session| !session.is_over()), "a session has ended");
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    Ok((after - before) * 1e3 / IDLE as f64)
+}
