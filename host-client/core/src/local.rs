@@ -10,6 +10,7 @@ mod token;
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use relay_proto::{LimitName, LimitOverrides};
 
@@ -23,6 +24,9 @@ pub use token::TokenRequest;
 
 /// The environment variable of the relay that holds its secret.
 const SECRET_VARIABLE: &str = "RELAY_JWT_SECRET";
+
+/// The time for which a client tries to resume its session with a relay on this machine.
+const RESUME_WITHIN: Duration = Duration::from_secs(1);
 
 /// A relay on loopback that lives as long as this value; it also ends when this process does.
 ///
@@ -193,13 +197,14 @@ impl LocalRelay {
     }
 
     /// Returns what a client needs to connect: the address, and a token for the subject `local` with all that the builder
-    /// allows.
+    /// allows. A session is resumed within one second: a relay on this machine that does not answer has ended.
     ///
     /// # Errors
     /// [`Error::Local`]: no token could be made.
     pub async fn client_config(&self) -> Result<ClientConfig, Error> {
         let request = TokenRequest::new("local").jit(self.grants.jit);
-        Ok(ClientConfig::new(self.url(), self.token_for(&request).await?))
+        let resume = Some(RESUME_WITHIN);
+        Ok(ClientConfig { resume, ..ClientConfig::new(self.url(), self.token_for(&request).await?) })
     }
 
     /// Kills the relay at once.

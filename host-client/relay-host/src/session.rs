@@ -46,7 +46,8 @@ async fn find(args: &RelayArgs) -> Result<(ClientConfig, Option<LocalRelay>), Fa
         Some(config) => Ok((config, None)),
         None => {
             let relay = LocalRelay::start().await?;
-            Ok((ClientConfig { resume: args.resume_window(), ..relay.client_config().await? }, Some(relay)))
+            let config = relay.client_config().await?;
+            Ok((ClientConfig { resume: config.resume.min(args.resume_window()), ..config }, Some(relay)))
         }
     }
 }

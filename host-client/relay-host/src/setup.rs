@@ -247,7 +247,8 @@ impl Connector {
                     Some(relay) => relay,
                     None => LocalRelay::start().await?,
                 };
-                ClientConfig { resume: self.resume, ..own.insert(relay).client_config().await? }
+                let config = own.insert(relay).client_config().await?;
+                ClientConfig { resume: config.resume.min(self.resume), ..config }
             }
         };
         let since = Instant::now();

@@ -28,7 +28,12 @@ fn terminate(relay: &LocalRelay) {
 /// The settings of a client of a relay behind this proxy.
 async fn config(relay: &LocalRelay, proxy: &FaultProxy) -> ClientConfig {
     let backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(20) };
-    ClientConfig { url: proxy.url(), backoff, ..relay.client_config().await.unwrap() }
+    ClientConfig {
+        url: proxy.url(),
+        backoff,
+        resume: Some(Duration::from_secs(60)),
+        ..relay.client_config().await.unwrap()
+    }
 }
 
 /// The tool `a.count`, which returns how often it ran.

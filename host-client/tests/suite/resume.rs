@@ -118,6 +118,7 @@ async fn reconnecting(client: &Client) {
 async fn config(relay: &LocalRelay, proxy: &FaultProxy) -> ClientConfig {
     let mut config = relay.client_config().await.unwrap();
     config.url = proxy.url();
+    config.resume = Some(Duration::from_secs(60));
     config.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(20) };
     config
 }

@@ -63,7 +63,12 @@ pub(crate) async fn cuts(binary: &Path, cuts: usize, seed: Option<u64>) -> anyho
     let proxy = FaultProxy::start(relay.address(), plan).await?;
     let (on, runs, done) = (Arc::new(AtomicBool::new(true)), Runs::default(), Arc::new(AtomicU64::new(0)));
     let mut lanes = JoinSet::new();
-    let config = ClientConfig { url: proxy.url(), heartbeat: HEARTBEAT, ..relay.client_config().await? };
+    let config = ClientConfig {
+        url: proxy.url(),
+        heartbeat: HEARTBEAT,
+        resume: Some(Duration::from_secs(60)),
+        ..relay.client_config().await?
+    };
     let config = ClientConfig { backoff: Backoff { first: Duration::from_millis(1), ..config.backoff }, ..config };
     for _ in 0..SESSIONS {
         let client = Client::connect(config.clone(), tools(&runs)?).await?;

@@ -22,7 +22,9 @@ async fn a_relay_that_died_is_started_again() {
     }
     assert_eq!(client.value("return 2").await, 2);
 
-    let id = client.begin("execute_code", json!({"code": "await mcp.call('fake.wait', {})"})).await;
+    // Code that is one call would run on the host, which a relay's end does not touch.
+    let code = "for (;;) await mcp.call('fake.wait', {})";
+    let id = client.begin("execute_code", json!({"code": code})).await;
     client.hear(|said| said["message"] == "fake.wait …").await;
     let relay = find(&family(client.process()), "sandbox-relay serve");
     relay.signal(Signal::KILL);
