@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use host_client::{Backoff, Client, ClientConfig, Effect, ExecuteRequest, LocalRelay, ToolError, Tools};
+use host_client::{Backoff, Client, ClientConfig, Effect, ExecuteRequest, LimitName, LocalRelay, ToolError, Tools};
 use relay_test_support::fault::{Break, FaultProxy, Script};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,7 +89,8 @@ struct Nothing {}
 
 /// Measures from the moment at which a connection breaks to the next call that reaches its tool.
 async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
-    let relay = LocalRelay::start_with(binary.to_owned(), &[], &[]).await?;
+    const CALLS: u64 = 100_000;
+    let relay = LocalRelay::builder().binary(binary.to_owned()).limit(LimitName::ToolCalls, CALLS).start().await?;
     let proxy = FaultProxy::start(relay.address(), |_| Script::clean()).await?;
     let called = Arc::new(Notify::new());
     let (tools, telling) = (Tools::new(), Arc::clone(&called));
@@ -100,23 +101,27 @@ async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Res
     let config = relay.client_config().await?;
     let backoff = Backoff { first: Duration::from_millis(1), ..config.backoff };
     let client = Client::connect(ClientConfig { url: proxy.url(), backoff, ..config }, tools).await?;
-    // The code paces itself, so that few answers are on their way when a connection breaks.
     let code = "for (;;) await mcp.call('bench.tell', {})";
-    let request = ExecuteRequest::new(code).limit(host_client::LimitName::ToolCalls, 100_000);
-    let _running = client.execute(request).await?;
-    let mut times = Vec::new();
-    for _ in 0..200 / scale {
-        for _ in 0..20 {
+    let running = client.execute(ExecuteRequest::new(code)).await?;
+    let measured = async {
+        let mut times = Vec::new();
+        for _ in 0..200 / scale {
+            for _ in 0..20 {
+                called.notified().await;
+            }
+            let before = proxy.fates().len();
+            proxy.break_all(Break::Reset);
+            let broken = Instant::now();
+            proxy.until(|fates| fates.len() > before && fates[before - 1].is_over).await;
             called.notified().await;
+            times.push(broken.elapsed());
         }
-        let before = proxy.fates().len();
-        proxy.break_all(Break::Reset);
-        let broken = Instant::now();
-        proxy.until(|fates| fates.len() > before && fates[before - 1].is_over).await;
-        called.notified().await;
-        times.push(broken.elapsed());
-    }
-    let times = Times::new(times);
+        times
+    };
+    let times = tokio::select! {
+        times = measured => Times::new(times),
+        ended = running => anyhow::bail!("the code has ended: {ended:?}"),
+    };
     table.at_most("a broken connection until the next call reaches its tool, p50", millis(times.median()), 5.0, "ms");
     table.note("the same, p99", format!("{:.2} ms", millis(times.at(990))));
     Ok(())
