@@ -170,7 +170,11 @@ if MODE == "banner":
     sys.stdout.write("\ufeffWelcome to the fake server!\n\n[info] ready\n{not json}\n")
     sys.stdout.flush()
 if MODE == "slow-start":
+    host = os.getppid()
     while not os.path.exists(os.environ["GO"]):
+        # A host that was killed starts nobody any more.
+        if os.getppid() != host:
+            sys.exit()
         time.sleep(0.01)
 for line in sys.stdin:
     if MODE == "banner":
