@@ -301,7 +301,7 @@ async fn process_1_leaves_no_zombies_and_stops_when_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_container_ends_its_calls_at_once() {
+async fn a_killed_container_ends_its_calls_when_the_client_gives_it_up() {
     let container = Container::start(&[]);
     let called = Arc::new(Notify::new());
     let tools = Tools::new();
@@ -317,7 +317,10 @@ async fn a_killed_container_ends_its_calls_at_once() {
             },
         )
         .unwrap();
-    let client = container.connect(tools).await;
+    // The client tries for so long to resume its session.
+    let resume = Some(Duration::from_secs(2));
+    let config = ClientConfig { resume, ..ClientConfig::new(&container.url, container.token()) };
+    let client = within(Client::connect(config, tools)).await.unwrap();
     let execution =
         client.execute(ExecuteRequest::new("await mcp.call('never.answer')").always_in_sandbox()).await.unwrap();
     within(called.notified()).await;
