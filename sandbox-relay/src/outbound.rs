@@ -86,20 +86,18 @@ pub(crate) fn outbound(budgets: KeptBudgets) -> (Outbound, OutboundQueue) {
 
 impl Outbound {
     /// Waits for room for a message with `weight` bytes of JSON or text; `None`: the host is gone. Cancel safe.
-    pub(crate) fn reserve(&self, weight: usize) -> impl Future<Output = Option<Room>> + Send + use<> {
-        let this = self.clone();
-        async move {
-            let held = this.hold(weight).await?;
-            let slot = this.queue.reserve_owned().await.ok()?;
-            Some(Room { slot, held })
-        }
+    pub(crate) async fn reserve(&self, weight: usize) -> Option<Room> {
+        let held = self.hold(weight).await?;
+        let slot = self.queue.clone().reserve_owned().await.ok()?;
+        Some(Room { slot, held })
     }
 
     /// Waits for the bytes of a message.
     async fn hold(&self, weight: usize) -> Option<Held> {
         let mut held = Held::default();
         let mut of_subject = if weight > SMALL_BYTES { weight } else { 0 };
-        if self.delivery.is_detached() {
+        let (numbering, is_detached) = self.delivery.standing();
+        if is_detached {
             of_subject = weight.max(SMALL_BYTES);
             tokio::select! {
                 permit = acquire(&self.budgets.detached, of_subject) => held.of_relay = Some(permit?),
@@ -110,7 +108,7 @@ impl Outbound {
         if weight > SMALL_BYTES {
             held.of_session = Some(acquire(&self.bytes, weight).await?);
         }
-        if of_subject > 0 && self.delivery.numbering() == Numbering::Kept {
+        if of_subject > 0 && numbering == Numbering::Kept {
             held.of_subject = Some(acquire(&self.budgets.of_subject, of_subject).await?);
         }
         Some(held)

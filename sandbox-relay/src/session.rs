@@ -4,7 +4,8 @@
 //! - `state`: what its executions share with it
 //! - `execute`: takes an `execute`; `request`: checks it; `sink`: its execution's events and outcome, as messages
 //! - `calls`: results, states and cancels from the host
-//! - `rights`: what its token allows, and how another token takes its place; `epochs`: the secrets with which it is resumed on another connection
+//! - `rights`: what its token allows, and how another token takes its place
+//! - `epochs`: the secrets with which it is resumed on another connection
 //! - `credit`: how much both peers may send
 //! - `announced`: the host's tools by name; `faults`: how many faults end the session
 
@@ -45,6 +46,8 @@ use faults::Faults;
 pub(crate) use rights::TokenRights;
 use state::{OpenWork, SessionGrant, SessionState};
 
+/// Maximum number of answers that wait for room while the relay reads on.
+const MAX_WAITING_ANSWERS: usize = 64;
 /// Maximum number of executions of one session that run or wait.
 const MAX_LIVE_EXECUTIONS: usize = 512;
 /// Maximum number of bytes of source and input that the executions of one session hold, running or waiting.
@@ -81,7 +84,7 @@ pub(crate) struct Session {
     faults: Faults,
     /// Token of a renewal, which is verified before the next message is taken; `None`: there is none.
     renewal: Option<String>,
-    /// Answers to the last message, which are sent before the next one is taken.
+    /// Answers that are still to be sent.
     answers: VecDeque<Payload>,
     /// Secrets of a session that has just become one that can be resumed.
     epochs: Option<Epochs>,
@@ -199,12 +202,15 @@ impl Session {
                 self.state.announce(AnnouncedTools::new(changed.tools)?);
                 Ok(())
             }
-            (Payload::Credit(granted), Mode::Full) if self.state.credit.get().is_some() => {
-                if granted == wire::Credit::default() {
-                    self.faults.count()?;
+            (Payload::Credit(granted), Mode::Full) => match self.state.credit.get() {
+                Some(credit) => {
+                    if granted == wire::Credit::default() {
+                        self.faults.count()?;
+                    }
+                    credit.add(&granted)
                 }
-                self.state.credit.get().map_or(Ok(()), |credit| credit.add(&granted))
-            }
+                None => Err(Violation(format!("a {name} message is not expected here"))),
+            },
             (Payload::CallState(state), Mode::Full) => self.call_state(&state),
             (Payload::ToolResult(result), mode) => self.tool_result(result, mode),
             (Payload::Error(error), Mode::Basic) => self.failed_call(error),
@@ -229,6 +235,11 @@ impl Session {
     /// Returns whether an answer is to be sent.
     pub(crate) fn has_answer(&self) -> bool {
         !self.answers.is_empty()
+    }
+
+    /// Returns whether another message may be taken: few answers wait.
+    pub(crate) fn has_room_for_answers(&self) -> bool {
+        self.answers.len() < MAX_WAITING_ANSWERS
     }
 
     /// Takes the next answer that is to be sent; `None`: there is none.

@@ -40,43 +40,53 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     /// Reads messages until the connection ends, or its host resumes the session on another one.
     pub(super) async fn read(&mut self, stream: &mut Stream) -> End {
-        match self.resumable.as_ref().map(Arc::clone) {
-            Some(resumable) => self.read_or_replace(stream, &resumable).await,
-            // Hello makes it one that can be resumed.
-            None => match self.read_until(stream, |reader| reader.resumable.is_some()).await {
-                Some(end) => end,
-                None => Box::pin(self.read(stream)).await,
-            },
+        // Hello makes it a session that can be resumed.
+        if self.resumable.is_none()
+            && let Some(end) = self.read_until(stream, |reader| reader.resumable.is_some()).await
+        {
+            return end;
         }
-    }
-
-    async fn read_or_replace(&mut self, stream: &mut Stream, resumable: &Resumable<Resumption>) -> End {
+        let Some(resumable) = self.resumable.as_ref().map(Arc::clone) else { return End::Lost };
         tokio::select! {
             biased;
             resumption = resumable.next() => End::Replaced(Box::new(resumption)),
-            end = async {
-                // A message on this connection shows that its host has the newest secret.
-                let first = self.read_until(stream, |_| true).await;
-                match first {
-                    Some(end) => end,
-                    None => {
-                        resumable.confirm(self.epoch);
-                        self.read_until(stream, |_| false).await.unwrap_or(End::Lost)
-                    }
-                }
-            } => end,
+            end = self.read_resumable(stream, &resumable) => end,
         }
+    }
+
+    async fn read_resumable(&mut self, stream: &mut Stream, resumable: &Resumable<Resumption>) -> End {
+        if let Some(end) = self.read_until(stream, |_| true).await {
+            return end;
+        }
+        // A message on this connection shows that its host has the newest secret.
+        resumable.confirm(self.epoch);
+        self.read_until(stream, |_| false).await.unwrap_or(End::Lost)
     }
 
     /// Reads messages until the connection ends; `None`: after a message, `until` is true.
     async fn read_until(&mut self, stream: &mut Stream, until: impl Fn(&Self) -> bool) -> Option<End> {
-        let mut taken = 0_u32;
+        let (outbound, mut taken) = (self.outbound, 0_u32);
+        let room = outbound.reserve(0);
+        tokio::pin!(room);
         loop {
-            // What a message left to do is done before the next one is read: on the next connection, if this one is lost.
-            if self.finish().await.is_none() {
-                return Some(End::Lost);
+            if let Some(token) = self.session.renewal() {
+                let verified = self.verifier.verify_token(token).await;
+                self.session.renew(verified);
             }
-            let message = stream.next().await;
+            // The acknowledgement that makes room may be in the next message, so a few answers may wait while the relay reads
+            // on. When the connection is lost, the next one gets them.
+            let message = tokio::select! {
+                biased;
+                found = room.as_mut(), if self.session.has_answer() => {
+                    let Some(found) = found else { return Some(End::Lost) };
+                    if let Some(answer) = self.session.take_answer() {
+                        found.send(answer);
+                    }
+                    room.set(outbound.reserve(0));
+                    continue;
+                }
+                message = stream.next(), if self.session.has_room_for_answers() => message,
+            };
             taken = taken.wrapping_add(1);
             // However fast a peer sends, the others on this thread have their turn.
             if taken.is_multiple_of(MESSAGES_IN_A_ROW) {
@@ -88,21 +98,6 @@ impl Reader<'_> {
                 Err(end) => return Some(*end),
             }
         }
-    }
-
-    /// Does what the last message left to do; `None`: the session is over.
-    async fn finish(&mut self) -> Option<()> {
-        if let Some(token) = self.session.renewal() {
-            let verified = self.verifier.verify_token(token).await;
-            self.session.renew(verified);
-        }
-        while self.session.has_answer() {
-            let room = self.outbound.reserve(0).await?;
-            if let Some(answer) = self.session.take_answer() {
-                room.send(answer);
-            }
-        }
-        Some(())
     }
 
     /// Takes one message of the transport. Returns whether it was one for the session.

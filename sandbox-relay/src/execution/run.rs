@@ -151,11 +151,12 @@ impl<'a> Run<'a> {
 
     /// Stops and continues the clocks after the host has reported states of calls, was lost, or is back.
     pub(super) fn update_clocks(&mut self) {
-        let (now, stopped) = (Instant::now(), self.states.are_clocks_stopped());
-        self.watch.stop(now, stopped);
-        // The time that stands still tells no more how much the worker can have computed.
-        self.cpu_check = now;
-        self.clocks.look_at_cpu();
+        let now = Instant::now();
+        if self.watch.stop(now, self.states.are_clocks_stopped()) {
+            // The time that stands still tells no more how much the worker can have computed.
+            self.cpu_check = now;
+            self.clocks.look_at_cpu();
+        }
         let now = self.now();
         self.clocks.update(now, |call| self.states.wait(call));
     }
@@ -164,7 +165,7 @@ impl<'a> Run<'a> {
     pub(super) fn check_time(&mut self) -> ControlFlow<Ended> {
         let (now, worker, before) = (self.now(), self.worker, self.cpu_before);
         let cpu_time = || worker.cpu_time().saturating_sub(before);
-        if self.watch.stands_still(Instant::now()) {
+        if self.states.are_clocks_stopped() {
             self.clocks.look_at_cpu();
             let limit = Duration::from_millis(self.limits.get(LimitName::CpuMs));
             self.cpu_check = Instant::now() + limit.saturating_sub(cpu_time()).max(MIN_CPU_INTERVAL);

@@ -21,21 +21,14 @@ impl Stopwatch {
         Self { started: now, most, stopped_before: Duration::ZERO, stopped_since: None }
     }
 
-    /// Stops, or goes on.
-    pub(super) fn stop(&mut self, now: Instant, stop: bool) {
-        match (self.stopped_since, stop) {
-            (None, true) => self.stopped_since = Some(now),
-            (Some(_), false) => {
-                self.stopped_before = self.stopped(now);
-                self.stopped_since = None;
-            }
-            _ => {}
+    /// Stops, or goes on. Returns whether that is a change.
+    pub(super) fn stop(&mut self, now: Instant, stop: bool) -> bool {
+        if stop == self.stopped_since.is_some() {
+            return false;
         }
-    }
-
-    /// Returns whether it stands still now.
-    pub(super) fn stands_still(&self, now: Instant) -> bool {
-        self.stopped_since.is_some() && self.stopped(now) < self.most
+        self.stopped_before = self.stopped(now);
+        self.stopped_since = stop.then_some(now);
+        true
     }
 
     /// Returns the time at `now`.
@@ -67,12 +60,11 @@ mod tests {
         let at = |seconds: u32| start + SECOND * seconds;
         let mut watch = Stopwatch::start(start, SECOND * 100);
         assert_eq!((watch.time(at(3)), watch.instant(SECOND * 5)), (SECOND * 3, at(5)));
-        watch.stop(at(3), true);
-        watch.stop(at(4), true);
-        assert!(watch.stands_still(at(9)));
+        assert!(watch.stop(at(3), true));
+        assert!(!watch.stop(at(4), true), "it stands still already");
         assert_eq!(watch.time(at(9)), SECOND * 3);
-        watch.stop(at(10), false);
-        assert!(!watch.stands_still(at(10)));
+        assert!(watch.stop(at(10), false));
+        assert!(!watch.stop(at(11), false));
         assert_eq!((watch.time(at(12)), watch.instant(SECOND * 5)), (SECOND * 5, at(12)));
     }
 
@@ -81,13 +73,15 @@ mod tests {
         let start = Instant::now();
         let at = |seconds: u32| start + SECOND * seconds;
         let mut watch = Stopwatch::start(start, SECOND * 10);
-        watch.stop(at(0), true);
-        watch.stop(at(6), false);
-        watch.stop(at(8), true);
+        for (seconds, stop) in [(0, true), (6, false), (8, true)] {
+            assert!(watch.stop(at(seconds), stop));
+        }
         assert_eq!(watch.instant(SECOND * 2), at(12));
-        assert!(watch.stands_still(at(11)) && !watch.stands_still(at(12)));
-        assert_eq!((watch.time(at(12)), watch.time(at(20))), (SECOND * 2, SECOND * 10));
-        watch.stop(at(20), false);
+        assert_eq!(
+            [11, 12, 13, 20].map(|seconds| watch.time(at(seconds))),
+            [2, 2, 3, 10].map(|seconds| SECOND * seconds)
+        );
+        assert!(watch.stop(at(20), false));
         assert_eq!(watch.time(at(21)), SECOND * 11);
     }
 }

@@ -43,11 +43,18 @@ struct State {
     received: Received,
     /// `true`: the writer knows that it owes an acknowledgement.
     writer_knows: bool,
-    began: Instant,
-    /// Time without a connection, without the current one.
-    detached_before: Duration,
-    /// Instant at which the connection was lost, and the room for what is kept; `None`: there is a connection.
-    detached: Option<(Instant, Held)>,
+    connected: Connected,
+    /// Room for what is kept without a connection; `None`: there is a connection.
+    detached: Option<Held>,
+}
+
+/// Time since the session began in which it had a connection.
+#[derive(Debug)]
+struct Connected {
+    /// Time until the current connection began, or the last one was lost.
+    before: Duration,
+    /// Instant at which the current connection began; `None`: there is none.
+    since: Option<Instant>,
 }
 
 /// Message that is not acknowledged.
@@ -59,11 +66,9 @@ struct Kept {
     _held: Held,
 }
 
-impl State {
-    /// Returns the time since the session began in which it had a connection.
-    fn connected(&self) -> Duration {
-        let detached = self.detached.as_ref().map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        self.began.elapsed().saturating_sub(self.detached_before + detached)
+impl Connected {
+    fn time(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
@@ -74,8 +79,7 @@ impl Delivery {
             sent: Unacknowledged::new(),
             received: Received::new(),
             writer_knows: false,
-            began: Instant::now(),
-            detached_before: Duration::ZERO,
+            connected: Connected { before: Duration::ZERO, since: Some(Instant::now()) },
             detached: None,
         };
         Self { state: Mutex::new(state), has_room: Notify::new(), owes: Notify::new(), attached: Notify::new() }
@@ -94,6 +98,12 @@ impl Delivery {
     /// Returns how messages are numbered.
     pub(crate) fn numbering(&self) -> Numbering {
         self.lock().numbering
+    }
+
+    /// Returns how messages are numbered, and whether there is no connection.
+    pub(super) fn standing(&self) -> (Numbering, bool) {
+        let state = self.lock();
+        (state.numbering, state.detached.is_some())
     }
 
     /// Counts a message that came and is handed over now; `bytes` is the length of its frame.
@@ -160,7 +170,7 @@ impl Delivery {
         message.sequence = state.sent.sent() + 1;
         message.acknowledged = state.received.tell();
         let frame = frame::encode(&message);
-        let sent_at = state.connected();
+        let sent_at = state.connected.time();
         let sequence = state.sent.push(Kept { message, sent_at, _held: held });
         if state.numbering == Numbering::On {
             // It was just written.
@@ -173,17 +183,16 @@ impl Delivery {
     /// left now; `None`: there is none.
     pub(super) fn next_unsent(&self) -> Option<Bytes> {
         let mut state = self.lock();
-        let (connected, acknowledged) = (state.connected(), state.received.last());
-        let (_, Kept { message, sent_at, .. }) = state.sent.next_unsent()?;
-        message.acknowledged = acknowledged;
+        let State { sent, received, connected, .. } = &mut *state;
+        let (_, Kept { message, sent_at, .. }) = sent.next_unsent()?;
+        message.acknowledged = received.tell();
         if let Some(Payload::ToolCall(call)) = &mut message.payload {
+            let connected = connected.time();
             let since = u64::try_from(connected.saturating_sub(*sent_at).as_millis()).unwrap_or(u64::MAX);
             call.remaining_ms = call.remaining_ms.saturating_sub(since);
             *sent_at = connected;
         }
-        let frame = frame::encode(message);
-        state.received.tell();
-        Some(frame)
+        Some(frame::encode(message))
     }
 
     /// Waits until an acknowledgement of its own is due, and returns its frame. Cancel safe.
@@ -213,7 +222,9 @@ impl Delivery {
     }
 
     pub(super) fn detach(&self, held: Held) {
-        self.lock().detached = Some((Instant::now(), held));
+        let mut state = self.lock();
+        state.connected = Connected { before: state.connected.time(), since: None };
+        state.detached = Some(held);
     }
 
     /// Returns whether a host that has received the messages up to `sequence` can go on.
@@ -231,9 +242,8 @@ impl Delivery {
     pub(crate) fn attach(&self, sequence: u64) -> Result<(), Gap> {
         let mut state = self.lock();
         state.sent.resend_after(sequence)?;
-        if let Some((since, _)) = state.detached.take() {
-            state.detached_before += since.elapsed();
-        }
+        state.detached = None;
+        state.connected = Connected { before: state.connected.time(), since: Some(Instant::now()) };
         drop(state);
         self.has_room.notify_one();
         self.attached.notify_waiters();

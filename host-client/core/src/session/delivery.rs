@@ -100,15 +100,14 @@ impl Delivery {
     /// # Errors
     /// [`SessionFault`]: it does not come in its turn.
     pub(super) fn count(&self, sequence: u64, bytes: usize) -> Result<(), SessionFault> {
-        let wakes = {
-            let mut counts = self.lock();
-            counts.received.count(sequence, bytes).map_err(|error| SessionFault::new(error.to_string()))?;
+        let mut counts = self.lock();
+        counts.received.count(sequence, bytes).map_err(|error| SessionFault::new(error.to_string()))?;
+        if self.keeps {
             let is_first = counts.owed_since.is_none();
             counts.owed_since.get_or_insert_with(Instant::now);
-            is_first || counts.received.is_due()
-        };
-        if self.keeps && wakes {
-            self.changed.notify_one();
+            if is_first || counts.received.is_due() {
+                self.changed.notify_one();
+            }
         }
         Ok(())
     }

@@ -77,6 +77,41 @@ async fn a_host_that_never_acknowledges_is_sent_no_more_than_is_kept() {
     assert_eq!(peer.result().await, json!(59 * 30));
 }
 
+/// The acknowledgement that makes room may stand behind a question whose answer waits for room.
+#[tokio::test]
+async fn an_answer_that_waits_for_room_does_not_keep_the_relay_from_reading_on() {
+    let relay = start_relay(&[]).await;
+    let limits = ["--limit", "tool_calls_in_flight=1024", "--limit", "tool_calls=1024"];
+    let token = relay.token(&[&["--subject", SUBJECT], &limits[..]].concat()).await.unwrap();
+    let (mut peer, _) = Peer::hello_over(Raw::open_with_token(&relay, &token).await.unwrap(), &["a.b"]).await;
+    // More calls than are kept and queued.
+    let code = "await Promise.all(Array.from({length: 1_024}, () => mcp.call('a.b')))";
+    for id in ["1", "2", "3", "4", "5"] {
+        peer.send(execute(id, code)).await;
+    }
+    let mut calls = 0;
+    while tokio::time::timeout(Duration::from_millis(500), peer.call()).await.is_ok() {
+        calls += 1;
+    }
+    assert!((3_000..5_120).contains(&calls), "{calls}");
+    let ping = wire::Message {
+        sequence: peer.ticket().sent + 1,
+        acknowledged: 1,
+        ..Payload::Ping(wire::Ping { id: "there?".into() }).into()
+    };
+    peer.send_unnumbered(ping).await;
+    peer.acknowledge(peer.ticket().received).await;
+    let pong = loop {
+        match peer.payload().await {
+            Payload::ToolCall(_) => calls += 1,
+            other => break other,
+        }
+        peer.acknowledge(peer.ticket().received).await;
+    };
+    assert_eq!(pong, Payload::Pong(wire::Pong { id: "there?".into() }));
+    assert!(calls <= 5_120);
+}
+
 #[tokio::test]
 async fn small_messages_are_bounded_by_their_number() {
     let relay = start_relay(&[]).await;

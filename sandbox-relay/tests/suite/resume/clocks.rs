@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use host_client::LocalRelay;
 use relay_proto::wire::message::Payload;
 use relay_proto::wire::{self, SessionLoss};
 use serde_json::json;
@@ -106,6 +107,39 @@ async fn clocks_stand_still_for_no_longer_than_the_window_in_all() {
     };
     assert!(format!("{error:?}").contains("TIMEOUT") || format!("{error:?}").contains("Cancel"), "{error:?}");
     assert!(started.elapsed() >= Duration::from_millis(1_700), "{:?}", started.elapsed());
+}
+
+/// Returns the processor time that the relay itself has used.
+fn processor_time(relay: &LocalRelay) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", relay.process_id().unwrap())).unwrap();
+    // Behind the name, which ends with the last bracket: user and system time are the 12th and 13th field, in 1/100 s.
+    let fields: Vec<_> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+    Duration::from_millis(10 * (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()))
+}
+
+/// Once the time for standing still is used up, the relay has nothing to do until the host is back.
+#[tokio::test]
+async fn clocks_that_go_on_without_a_host_keep_the_relay_from_nothing() {
+    let relay = start_relay(&["--resume-window-ms", "1500"]).await;
+    let (mut peer, _) = Peer::hello(&relay, &["a.b"]).await;
+    peer.send(limited("e", "return await mcp.call('a.b')", &[("cpu_ms", 100)])).await;
+    let call = peer.call().await;
+    let ticket = peer.ticket();
+    drop(peer);
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    let (mut peer, _) = ticket.resume(&relay).await.unwrap();
+    peer.acknowledge(2).await;
+    let ticket = peer.ticket();
+    drop(peer);
+    // The clocks stand still for 500 ms more, and go on then.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let before = processor_time(&relay);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let used = processor_time(&relay).saturating_sub(before);
+    assert!(used < Duration::from_millis(200), "{used:?} in 600 ms");
+    let (mut peer, _) = ticket.resume(&relay).await.unwrap();
+    peer.answer(&call, "1").await;
+    assert_eq!(peer.result().await, json!(1));
 }
 
 #[tokio::test]
