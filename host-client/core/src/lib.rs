@@ -31,6 +31,7 @@ mod call;
 pub mod client;
 mod conversation;
 pub mod describe;
+pub mod durable;
 pub mod error;
 pub mod event;
 pub mod executor;
@@ -65,6 +66,7 @@ pub use client::{
     ExecuteRequest, Execution, LargeIntegers, LazyClient, Outcome, SessionLoss, StateChanges, TokenError, TokenSource,
 };
 pub use describe::UnknownTool;
+pub use durable::{Journal, JournalError, RunId, RunStatus};
 pub use error::{Error, ExecutionError};
 pub use event::{Event, EventStream};
 pub use host::Host;
