@@ -5,6 +5,6 @@
 pub mod journal;
 
 pub use journal::{
-    Batch, Claim, Instruction, InvalidRunId, Journal, JournalEntry, JournalError, JournalFuture, NewRun, RunFilter,
-    RunHead, RunId, RunStatus,
+    Batch, Claim, Instruction, InvalidRunId, Journal, JournalEntry, JournalError, JournalFuture, NewRun,
+    NumberedInstruction, RunFilter, RunHead, RunId, RunStatus,
 };

@@ -2,7 +2,7 @@
 //!
 //! A storage keeps runs and their entries as texts and knows nothing of their meaning. It promises four things: what it
 //! has acknowledged is there after the process is killed; a batch of entries is there whole or not at all; entries have
-//! the numbers 1, 2, 3 … without gaps; and only the holder of a run's claim appends to it.
+//! the numbers 1, 2, 3 … without gaps; and only the holder of a run appends to it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -84,12 +84,13 @@ impl FromStr for RunStatus {
     }
 }
 
-/// The right to append to a run until a time, so that one process at a time goes on with it.
+/// The right of a process to append to the runs that it holds, so that one process at a time goes on with a run. All
+/// that a process holds, it holds until the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The random name of the process that holds it.
+    /// The random name of the process.
     pub holder: String,
-    /// The time until which it holds, in ms since 1970. Another process may take the run after that.
+    /// The time until which it holds its runs, in ms since 1970. Another process may take them after that.
     pub until_ms: i64,
 }
 
@@ -119,7 +120,7 @@ pub struct RunHead {
     pub plan: String,
     /// The number of its entries.
     pub entries: u64,
-    /// The claim on it; `None`: nobody holds it.
+    /// The claim of the process that holds it; `None`: nobody holds it.
     pub claim: Option<Claim>,
 }
 
@@ -158,6 +159,17 @@ pub struct Instruction {
     pub json: String,
 }
 
+/// An instruction with its place among those of all runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedInstruction {
+    /// Its number. Whatever is left later has a higher one; not every number is there.
+    pub number: u64,
+    /// The run that it is for.
+    pub run: RunId,
+    /// The instruction.
+    pub instruction: Instruction,
+}
+
 /// The choice of runs in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFilter {
@@ -165,8 +177,9 @@ pub struct RunFilter {
     pub unfinished: bool,
     /// The maximum number of runs.
     pub limit: usize,
-    /// The last run of the list before, after which this one begins; `None`: it is the first list.
-    pub after: Option<RunId>,
+    /// The beginning ([`RunHead::created_ms`]) and the id of the last run of the list before, after which this one begins;
+    /// `None`: it is the first list. The run itself may be gone by now.
+    pub after: Option<(i64, RunId)>,
 }
 
 /// The future of a journal's answer.
@@ -174,19 +187,21 @@ pub type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
 /// A storage of durable runs. Its futures may be dropped: what they began is then done or not, as a whole.
 pub trait Journal: fmt::Debug + Send + Sync + 'static {
-    /// Adds a run with the status [`RunStatus::Running`], which `claim` holds.
+    /// Adds a run with the status [`RunStatus::Running`], which the holder of `claim` holds. What it holds, it holds until
+    /// the claim's time from now on.
     ///
     /// # Errors
     /// [`JournalError::Exists`], and the errors of every storage: [`JournalError::Full`], [`JournalError::ReadOnly`],
     /// [`JournalError::Busy`], [`JournalError::Damaged`], [`JournalError::Unavailable`].
     fn create(&self, run: NewRun, claim: Claim) -> JournalFuture<'_, ()>;
 
-    /// Appends entries to a run, all or none, and renews the claim.
+    /// Appends entries to a run that `holder` holds, all or none. A holder whose time is over still holds what nobody has
+    /// taken since.
     ///
     /// # Errors
-    /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: the holder of `claim` does not hold the run;
-    /// [`JournalError::Conflict`]: the first number is not the next one; and those of every storage.
-    fn append(&self, run: RunId, claim: Claim, batch: Batch) -> JournalFuture<'_, ()>;
+    /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: another process holds the run; [`JournalError::Unclaimed`]:
+    /// nobody does; [`JournalError::Conflict`]: the first number is not the next one; and those of every storage.
+    fn append(&self, run: RunId, holder: String, batch: Batch) -> JournalFuture<'_, ()>;
 
     /// Returns a run; `None`: there is none with this id.
     ///
@@ -206,14 +221,20 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// Those of every storage.
     fn runs(&self, filter: RunFilter) -> JournalFuture<'_, Vec<RunHead>>;
 
-    /// Takes the claim on a run, or renews it. `now_ms` is the present, by which another holder's claim has expired or has
-    /// not.
+    /// Lets the holder of `claim` hold a run, and all that it holds until the claim's time. `now_ms` is the present, by which
+    /// another holder's time is over or is not.
     ///
     /// # Errors
     /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: another process holds it; and those of every storage.
     fn claim(&self, run: RunId, claim: Claim, now_ms: i64) -> JournalFuture<'_, ()>;
 
-    /// Gives the claim on a run back; does nothing if its holder does not hold it.
+    /// Sets the time until which the holder of `claim` holds what it holds, be it nothing.
+    ///
+    /// # Errors
+    /// Those of every storage.
+    fn renew(&self, claim: Claim) -> JournalFuture<'_, ()>;
+
+    /// Gives a run back; does nothing if `holder` does not hold it.
     ///
     /// # Errors
     /// [`JournalError::Unknown`], and those of every storage.
@@ -226,11 +247,18 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// [`JournalError::Unknown`]; [`JournalError::Instructed`]: there is one about this call; and those of every storage.
     fn instruct(&self, run: RunId, instruction: Instruction) -> JournalFuture<'_, ()>;
 
+    /// Returns the instructions for all runs with numbers above `after`, in the order of their numbers: at most 1,000, so
+    /// that an empty answer alone says that there are no more.
+    ///
+    /// # Errors
+    /// Those of every storage.
+    fn instructions(&self, after: u64) -> JournalFuture<'_, Vec<NumberedInstruction>>;
+
     /// Returns the instructions for a run, in the order in which they came.
     ///
     /// # Errors
     /// [`JournalError::Unknown`], and those of every storage.
-    fn instructions(&self, run: RunId) -> JournalFuture<'_, Vec<Instruction>>;
+    fn instructions_of(&self, run: RunId) -> JournalFuture<'_, Vec<Instruction>>;
 
     /// Removes a run with all that the journal has of it. Returns whether there was one.
     ///
@@ -259,6 +287,9 @@ pub enum JournalError {
         /// The time until which it is claimed, in ms since 1970.
         until_ms: i64,
     },
+    /// Nobody holds the run.
+    #[error("no process holds the run {0}: it was given back; claim it first")]
+    Unclaimed(RunId),
     /// Entries were appended by somebody else.
     #[error("the run {run} has {found} entries, where {expected} were expected: another process has written to it")]
     Conflict {
