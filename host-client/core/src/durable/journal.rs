@@ -116,8 +116,6 @@ pub struct RunHead {
     pub changed_ms: i64,
     /// Its status.
     pub status: RunStatus,
-    /// Everything that running it again needs, as JSON.
-    pub plan: String,
     /// The number of its entries.
     pub entries: u64,
     /// The claim of the process that holds it; `None`: nobody holds it.
@@ -137,7 +135,7 @@ pub struct JournalEntry {
     pub chain: String,
 }
 
-/// Entries that are appended together.
+/// Entries that are appended together. There may be none, where only the status changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The number of the first entry: one more than the run has.
@@ -208,6 +206,12 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Those of every storage.
     fn run(&self, id: RunId) -> JournalFuture<'_, Option<RunHead>>;
+
+    /// Returns the plan of a run; `None`: there is none with this id.
+    ///
+    /// # Errors
+    /// Those of every storage.
+    fn plan(&self, id: RunId) -> JournalFuture<'_, Option<String>>;
 
     /// Returns the entries of a run after the first `after`, in their order.
     ///
