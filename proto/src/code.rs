@@ -63,6 +63,8 @@ error_codes! {
     Draining = "DRAINING",
     /// The worker process ended without an answer.
     WorkerLost = "WORKER_LOST",
+    /// A durable execution ran again and did something else than before: its code, its relay or its record is another.
+    ReplayDiverged = "REPLAY_DIVERGED",
     /// The session ended before the execution did.
     SessionLost = "SESSION_LOST",
     /// The token is missing, expired or invalid.

@@ -6,6 +6,21 @@
 
 use crate::wire;
 
+/// Returns the bytes that an execution takes from the credit: those of its code, its input, its local tools, and what is
+/// recorded of a durable one.
+pub fn execution_bytes(execute: &wire::Execute) -> usize {
+    let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
+    execute.code.len() + execute.input.len() + local + execute.durable.as_ref().map_or(0, recorded_bytes)
+}
+
+/// Returns the bytes of what is recorded of a durable execution.
+pub fn recorded_bytes(durable: &wire::Durable) -> usize {
+    let failures: usize = durable.failures.iter().map(|failure| failure.code.len() + failure.message.len()).sum();
+    let store: usize = durable.store.iter().map(|(key, json)| key.len() + json.len()).sum();
+    let tools: usize = durable.tools.iter().map(String::len).sum();
+    durable.steps.len() + failures + store + tools
+}
+
 /// Maximum number of messages, and of bytes, that a peer may have left. A grant beyond it is a fault.
 pub const MAX_CREDIT: u64 = 1 << 40;
 

@@ -15,7 +15,7 @@ pub const MAX_FRAME_BYTES: usize = 16 << 20;
 pub struct Cap {
     /// Maximum length of the encoded payload in bytes.
     pub bytes: usize,
-    /// Maximum number of fields; every entry of a list counts.
+    /// Maximum number of fields; every entry of a list counts, also of one in `execute.durable`.
     pub items: usize,
 }
 
@@ -25,24 +25,26 @@ const MIB: usize = 1 << 20;
 /// Returns the cap of the payload with this field number; `None`: this version does not know the kind.
 pub fn cap(field: u32) -> Option<Cap> {
     let (bytes, items) = match field {
-        1 => (10 * MIB + 4 * KIB, 16),        // tool_call
-        2 => (12 * MIB + 64 * KIB, 16),       // tool_result
-        3 => (6 * MIB, 4_096),                // execute: source, input, names
-        4 => (12 * MIB + 256 * KIB, 256),     // result
-        5 => (512 * KIB, 256),                // error
-        6 | 7 => (KIB, 8),                    // ping, pong
-        8 => (8 * MIB, 8_192),                // hello: the tools and their schemas
-        9 => (64 * KIB, 8_192),               // welcome: the patterns of the token
-        10 => (4 * KIB, 8),                   // cancel
-        11 => (4 * MIB + 64 * KIB, 16 * KIB), // output
-        12 => (16 * KIB, 8),                  // renew
-        13 => (64 * KIB, 8_192),              // renewed
-        14 => (8 * MIB, 8_192),               // tools_changed
-        15 => (KIB, 8),                       // call_state
-        16 => (KIB, 8),                       // resume
-        17 => (64 * KIB, 8_192),              // resumed: the patterns of the token
-        18 => (KIB, 8),                       // credit
-        19 => (KIB, 8),                       // go_away
+        1 => (10 * MIB + 256 * KIB, 512),      // tool_call: arguments, steps and failures
+        2 => (12 * MIB + 64 * KIB, 16),        // tool_result
+        3 => (14 * MIB, 20 * KIB),             // execute: source, input, names, the record of a durable execution
+        4 => (12 * MIB + 256 * KIB, 256),      // result
+        5 => (512 * KIB, 256),                 // error
+        6 | 7 => (KIB, 8),                     // ping, pong
+        8 => (8 * MIB, 8_192),                 // hello: the tools and their schemas
+        9 => (64 * KIB, 8_192),                // welcome: the patterns of the token
+        10 => (4 * KIB, 8),                    // cancel
+        11 => (4 * MIB + 320 * KIB, 16 * KIB), // output: text, steps and failures
+        12 => (16 * KIB, 8),                   // renew
+        13 => (64 * KIB, 8_192),               // renewed
+        14 => (8 * MIB, 8_192),                // tools_changed
+        15 => (KIB, 8),                        // call_state
+        16 => (KIB, 8),                        // resume
+        17 => (64 * KIB, 8_192),               // resumed: the patterns of the token
+        18 => (KIB, 8),                        // credit
+        19 => (KIB, 8),                        // go_away
+        20 => (4 * MIB, 10 * KIB),             // begun: the store, the names of the tools
+        21 => (256 * KIB, 512),                // waiting: steps and failures
         _ => return None,
     };
     Some(Cap { bytes, items })
@@ -110,8 +112,11 @@ pub fn payload_len(payload: &Payload) -> usize {
     message.saturating_sub(prefix)
 }
 
+/// Field number of `durable` in `execute`.
+const DURABLE: u32 = 25;
+
 /// Checks the caps on the outer two levels without allocating; every repeated field of the protocol stands on the
-/// second.
+/// second, or on the third in `execute.durable`.
 fn check(frame: &[u8]) -> Result<(), FrameError> {
     let mut rest = frame;
     let mut seen_payload = false;
@@ -129,15 +134,31 @@ fn check(frame: &[u8]) -> Result<(), FrameError> {
         if payload.len() > cap.bytes {
             return Err(FrameError::OverCap { field, unit: "bytes", got: payload.len(), most: cap.bytes });
         }
-        let mut inner = payload;
         let mut items = 0_usize;
-        while inner.has_remaining() {
-            next_field(&mut inner)?;
-            items += 1;
-            if items > cap.items {
-                return Err(FrameError::OverCap { field, unit: "fields", got: items, most: cap.items });
+        for_each_field(payload, |inner, value| {
+            let mut count = || {
+                items += 1;
+                let most = cap.items;
+                if items > most { Err(FrameError::OverCap { field, unit: "fields", got: items, most }) } else { Ok(()) }
+            };
+            count()?;
+            match value {
+                Some(durable) if (field, inner) == (3, DURABLE) => for_each_field(durable, |_, _| count()),
+                _ => Ok(()),
             }
-        }
+        })?;
+    }
+    Ok(())
+}
+
+/// Calls `f` with each field of a message: its number, and its bytes if it is length-delimited.
+fn for_each_field<'a>(
+    mut message: &'a [u8],
+    mut f: impl FnMut(u32, Option<&'a [u8]>) -> Result<(), FrameError>,
+) -> Result<(), FrameError> {
+    while message.has_remaining() {
+        let (field, value) = next_field(&mut message)?;
+        f(field, value)?;
     }
     Ok(())
 }
@@ -196,6 +217,8 @@ impl Payload {
             Self::Resumed(_) => (17, "resumed"),
             Self::Credit(_) => (18, "credit"),
             Self::GoAway(_) => (19, "go_away"),
+            Self::Begun(_) => (20, "begun"),
+            Self::Waiting(_) => (21, "waiting"),
         }
     }
 }

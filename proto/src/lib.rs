@@ -11,6 +11,7 @@
 //! - [`code`]: error codes
 //! - [`limit`]: limits, with their defaults and maxima
 //! - [`pattern`]: patterns of tool names
+//! - [`steps`]: in which order events reached the code of a durable execution
 //! - [`spelling`]: names as JavaScript identifiers, and the name that was probably meant
 //! - [`trace`]: W3C trace context
 //!
@@ -27,6 +28,7 @@ pub mod limit;
 pub mod pattern;
 pub mod session;
 pub mod spelling;
+pub mod steps;
 pub mod trace;
 
 /// Protobuf messages, generated from `relay.proto` and committed.

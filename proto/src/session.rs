@@ -31,6 +31,10 @@ pub mod feature {
     pub const BEGIN_WITHIN: &str = "begin_within";
     /// Each peer says how much the other may send.
     pub const CREDIT: &str = "credit";
+    /// `execute` carries the steps of an execution that can run again on another relay.
+    ///
+    /// [`ALL`] does not hold it yet: no relay offers it.
+    pub const DURABLE: &str = "durable";
     /// The relay announces its end with `go_away`.
     pub const GO_AWAY: &str = "go_away";
     /// A session outlives its connection: `resume` goes on with it.

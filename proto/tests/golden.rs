@@ -18,6 +18,10 @@ fn credit() -> wire::Credit {
     wire::Credit { count: 3, bytes: 4 }
 }
 
+fn failures() -> Vec<wire::StepFailure> {
+    vec![wire::StepFailure { call: 2, code: "C".into(), message: "m".into() }]
+}
+
 fn warnings() -> Vec<wire::Warning> {
     vec![wire::Warning { code: "W".into(), message: "m".into() }]
 }
@@ -35,8 +39,11 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 remaining_ms: 300,
                 traceparent: "t".into(),
                 line: 7,
+                index: 9,
+                steps: Bytes::from_static(b"s"),
+                failures: failures(),
             }),
-            "0a1b0a01311203612e621a027b7d820101658801ac0292010174980107",
+            "0a2d0a01311203612e621a027b7d820101658801ac0292010174980107a00109aa010173b2010808021201431a016d",
         ),
         (
             Payload::ToolResult(wire::ToolResult {
@@ -62,8 +69,17 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 now_ms: Some(-1),
                 large_integers: wire::LargeIntegers::Text.into(),
                 begin_within_ms: 9,
+                durable: Some(wire::Durable {
+                    steps: Bytes::from_static(b"s"),
+                    failures: failures(),
+                    calls: 3,
+                    again: true,
+                    store: [("k".to_owned(), json.clone())].into(),
+                    waiting_after_ms: 4,
+                    tools: vec!["a.b".into()],
+                }),
             }),
-            "1a400a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101b80101c00109",
+            "1a640a01311201721a060a016c120173820101658a010b0a0777616c6c5f6d731005920102696f9a010169a2010174a9010100000000000000b00101b80101c00109ca01210a0173120808021201431a016d180320012a070a016b12027b7d30043a03612e62",
         ),
         (
             Payload::Result(wire::Result {
@@ -126,8 +142,9 @@ fn messages() -> Vec<(Payload, &'static str)> {
                 epoch: 1,
                 unacknowledged_bytes: 11,
                 credit: Some(credit()),
+                build: "b".into(),
             }),
-            "4a3c08011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f5203612e2a5a0173600a6801700b7a0408031004",
+            "4a4008011201661a01732201722a0b0a0777616c6c5f6d7310053008380942060a015712016d4a02696f5203612e2a5a0173600a6801700b7a040803100482010162",
         ),
         (
             Payload::Cancel(wire::Cancel { execution_id: "e".into(), call_id: "1".into(), reason: "r".into() }),
@@ -137,8 +154,10 @@ fn messages() -> Vec<(Payload, &'static str)> {
             Payload::Output(wire::Output {
                 execution_id: "e".into(),
                 items: vec![wire::OutputItem { kind: wire::OutputKind::Log.into(), text: "t".into() }],
+                steps: Bytes::from_static(b"s"),
+                failures: failures(),
             }),
-            "5a0a0a016512050802120174",
+            "5a170a0165120508021201741a0173220808021201431a016d",
         ),
         (Payload::Renew(wire::Renew { token: "t".into() }), "62030a0174"),
         (
@@ -158,7 +177,7 @@ fn messages() -> Vec<(Payload, &'static str)> {
                     name: "a.b".into(),
                     description: "d".into(),
                     input_schema: json.clone(),
-                    output_schema: json,
+                    output_schema: json.clone(),
                 }],
             }),
             "72120a100a03612e621201641a027b7d22027b7d",
@@ -196,6 +215,23 @@ fn messages() -> Vec<(Payload, &'static str)> {
         ),
         (Payload::Credit(credit()), "92010408031004"),
         (Payload::GoAway(wire::GoAway { deadline_ms: 5, reason: "r".into() }), "9a01050805120172"),
+        (
+            Payload::Begun(wire::Begun {
+                execution_id: "e".into(),
+                store: [("k".to_owned(), json)].into(),
+                tools: vec!["a.b".into()],
+            }),
+            "a201110a016512070a016b12027b7d1a03612e62",
+        ),
+        (
+            Payload::Waiting(wire::Waiting {
+                execution_id: "e".into(),
+                timer_in_ms: Some(0),
+                steps: Bytes::from_static(b"s"),
+                failures: failures(),
+            }),
+            "aa01120a016510001a0173220808021201431a016d",
+        ),
     ]
 }
 
@@ -209,7 +245,7 @@ fn every_message_has_its_bytes() {
         assert_eq!(hex(&encoded), bytes, "{message:?}");
         assert_eq!(frame::decode(encoded).as_ref(), Ok(&message));
     }
-    assert_eq!(kinds, (1..=19).collect(), "a message without golden bytes");
+    assert_eq!(kinds, (1..=21).collect(), "a message without golden bytes");
     let numbered = Message { sequence: 1, acknowledged: 300, ..Payload::Ping(wire::Ping::default()).into() };
     assert_eq!(hex(&frame::encode(&numbered)), "3200a00601a806ac02");
 }
@@ -248,4 +284,20 @@ fn caps_hold_before_anything_is_allocated() {
     hello.extend([0x1a, 0x00].repeat(16 * 1024));
     let error = frame::decode(hello.into()).unwrap_err();
     assert!(matches!(error, FrameError::OverCap { field: 8, unit: "fields", .. }), "{error:?}");
+
+    // The same in the record of a durable execution, also in two parts.
+    let part = [&[0xca, 0x01, 0x80, 0x80, 0x01][..], &[0x12, 0x00].repeat(8 * 1024)].concat();
+    let execute = |parts: usize| wire_message(0x1a, &part.repeat(parts));
+    assert!(frame::decode(execute(2)).is_ok());
+    let error = frame::decode(execute(3)).unwrap_err();
+    assert!(matches!(error, FrameError::OverCap { field: 3, unit: "fields", .. }), "{error:?}");
+    undecodable(&wire_message(0x1a, &[0xca, 0x01, 0x01, 0x12]));
+}
+
+/// Returns a message with one payload field, whose key is `key`.
+fn wire_message(key: u8, payload: &[u8]) -> Bytes {
+    let mut message = vec![key];
+    prost::encoding::encode_varint(payload.len() as u64, &mut message);
+    message.extend(payload);
+    message.into()
 }

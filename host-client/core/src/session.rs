@@ -203,11 +203,8 @@ impl Session {
     /// Waits for the credit of an execution, and takes it; `None`: executions are not counted.
     pub(crate) async fn take_credit(&self, message: &Payload) -> Option<ExecutionCreditGuard<'_>> {
         let Payload::Execute(execute) = message else { return None };
-        // As the relay counts.
-        let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
-        let bytes = execute.code.len() + execute.input.len() + local;
         match &self.terms.executions {
-            Some(executions) => Some(executions.take(bytes).await),
+            Some(executions) => Some(executions.take(relay_proto::credit::execution_bytes(execute)).await),
             None => None,
         }
     }

@@ -405,7 +405,7 @@ async fn output_without_end_is_kept_within_bounds() {
     let id = liar.execution().await;
     let item = wire::OutputItem { kind: wire::OutputKind::Log.into(), text: "x".repeat(1 << 20) };
     for _ in 0..24 {
-        let output = wire::Output { execution_id: id.clone(), items: vec![item.clone()] };
+        let output = wire::Output { execution_id: id.clone(), items: vec![item.clone()], ..Default::default() };
         liar.send(Payload::Output(output)).await;
     }
     liar.end(&id).await;
@@ -420,7 +420,7 @@ async fn what_belongs_to_no_execution_of_ours_reaches_nobody() {
     let outcome = outcome(client, ExecuteRequest::new("return 1")).await;
     let execution = liar.execution().await;
     liar.end("999").await;
-    liar.send(Payload::Output(wire::Output { execution_id: "999".into(), items: Vec::new() })).await;
+    liar.send(Payload::Output(wire::Output { execution_id: "999".into(), ..Default::default() })).await;
     liar.end(&execution).await;
     // The second end of the same execution is none.
     liar.end(&execution).await;
@@ -731,7 +731,7 @@ async fn a_relay_has_no_say_in_what_is_made_on_the_host() {
     let error = wire::Error { error: "x".into(), execution_id: id.clone(), ..Default::default() };
     liar.send(Payload::Error(error)).await;
     let items = vec![wire::OutputItem { kind: 2, text: "forged".into() }];
-    liar.send(Payload::Output(wire::Output { execution_id: id.clone(), items })).await;
+    liar.send(Payload::Output(wire::Output { execution_id: id.clone(), items, ..Default::default() })).await;
     liar.send(Payload::Cancel(wire::Cancel { execution_id: id.clone(), call_id: "0".into(), ..Default::default() }))
         .await;
     liar.send(Payload::Ping(wire::Ping { id: "read".into() })).await;

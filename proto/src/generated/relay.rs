@@ -13,7 +13,7 @@ pub struct Message {
     /// Holds the content. `None` is an empty message or one of a kind that this version does not know: ignore it.
     #[prost(
         oneof = "message::Payload",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21"
     )]
     pub payload: ::core::option::Option<message::Payload>,
 }
@@ -79,10 +79,16 @@ pub mod message {
         /// Relay to host, with the feature `go_away`: the relay shuts down and begins no more executions of this session.
         #[prost(message, tag = "19")]
         GoAway(super::GoAway),
+        /// Relay to host, with the feature `durable`: tells what of the session a durable execution sees.
+        #[prost(message, tag = "20")]
+        Begun(super::Begun),
+        /// Relay to host, with the feature `durable`: says that a durable execution waits.
+        #[prost(message, tag = "21")]
+        Waiting(super::Waiting),
     }
 }
 /// Asks the host to run one tool.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ToolCall {
     /// Identifies the call; unique in the session.
     #[prost(string, tag = "1")]
@@ -106,6 +112,17 @@ pub struct ToolCall {
     /// may depend on it.
     #[prost(uint32, tag = "19")]
     pub line: u32,
+    /// Number of the call in its execution, from 1, in the order in which the code makes its calls. It is the same whenever
+    /// the same durable execution runs again. Calls that the relay answers itself leave gaps. 0 for a basic host.
+    #[prost(uint64, tag = "20")]
+    pub index: u64,
+    /// With `execute.durable`: steps of the execution since its message before that carried some, in the encoding of
+    /// `relay_proto::steps`.
+    #[prost(bytes = "bytes", tag = "21")]
+    pub steps: ::prost::bytes::Bytes,
+    /// With `execute.durable`: failures of calls since that message that the relay made itself.
+    #[prost(message, repeated, tag = "22")]
+    pub failures: ::prost::alloc::vec::Vec<StepFailure>,
 }
 /// Answers one tool call.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -175,6 +192,88 @@ pub struct Execute {
     /// its turn for longer is not begun and ends with OVERLOADED. 0 is no bound.
     #[prost(uint64, tag = "24")]
     pub begin_within_ms: u64,
+    /// With the feature `durable`: makes the execution one that can run again elsewhere. It needs `seed` and `now_ms`, which
+    /// then do not make it repeatable: its clock stands at the time of its last step and begins at `now_ms`.
+    #[prost(message, optional, tag = "25")]
+    pub durable: ::core::option::Option<Durable>,
+}
+/// Makes an execution one that can run again on another relay of the same build and with the same session's limits.
+///
+/// Its steps tell in which order answers and timers reached the code, and when. The same code with the same steps and
+/// answers makes the same calls.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Durable {
+    /// All steps that are recorded, in the encoding of `relay_proto::steps`; empty at first.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub steps: ::prost::bytes::Bytes,
+    /// All failures that are recorded. The relay does not send these calls to the host.
+    #[prost(message, repeated, tag = "2")]
+    pub failures: ::prost::alloc::vec::Vec<StepFailure>,
+    /// Index of the newest call that is recorded; 0: none is. Calls up to it need no announced tool.
+    #[prost(uint64, tag = "3")]
+    pub calls: u64,
+    /// Says that the execution began before: `store` and `tools` are what it saw then.
+    #[prost(bool, tag = "4")]
+    pub again: bool,
+    /// With `again` and the binding `store`: content that the code reads in place of the session's, as JSON by key.
+    #[prost(btree_map = "string, bytes", tag = "5")]
+    pub store: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::bytes::Bytes,
+    >,
+    /// Time for which the code waits before the relay sends `waiting`, in milliseconds; 0: it sends none.
+    #[prost(uint64, tag = "6")]
+    pub waiting_after_ms: u64,
+    /// With `again` and the binding `servers`: full names of the tools that the code sees.
+    #[prost(string, repeated, tag = "7")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Fails a call of a durable execution, by the relay itself: the call was refused, or took too long.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StepFailure {
+    /// Index of the call.
+    #[prost(uint64, tag = "1")]
+    pub call: u64,
+    /// Error code.
+    #[prost(string, tag = "2")]
+    pub code: ::prost::alloc::string::String,
+    /// Message of the error that the script gets.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Tells what of the session a durable execution sees, before everything else of the execution. It is sent for one that
+/// did not begin before and has the binding `store` or `servers`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Begun {
+    /// Execution that begins.
+    #[prost(string, tag = "1")]
+    pub execution_id: ::prost::alloc::string::String,
+    /// With the binding `store`: content of the session's store, as JSON by key.
+    #[prost(btree_map = "string, bytes", tag = "2")]
+    pub store: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::bytes::Bytes,
+    >,
+    /// With the binding `servers`: full names of the tools that the code sees.
+    #[prost(string, repeated, tag = "3")]
+    pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Says that the code of a durable execution waits: at once if no call is open and the next timer is due later than
+/// `waiting_after_ms`, else when nothing has reached the code for that time. It is sent once for each wait.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Waiting {
+    /// Execution that waits.
+    #[prost(string, tag = "1")]
+    pub execution_id: ::prost::alloc::string::String,
+    /// Time until the next timer is due, in milliseconds; absent: none is set.
+    #[prost(uint64, optional, tag = "2")]
+    pub timer_in_ms: ::core::option::Option<u64>,
+    /// Steps, as in a tool call.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub steps: ::prost::bytes::Bytes,
+    /// Failures, as in a tool call.
+    #[prost(message, repeated, tag = "4")]
+    pub failures: ::prost::alloc::vec::Vec<StepFailure>,
 }
 /// Ends an execution with its value.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -336,6 +435,10 @@ pub struct Welcome {
     /// With the feature `credit`: executions that the host may send before the relay grants more.
     #[prost(message, optional, tag = "15")]
     pub credit: ::core::option::Option<Credit>,
+    /// With the feature `durable`: names all that the outcome of a durable execution depends on beside its request and its
+    /// answers. One that began on a relay of another build must not run again here.
+    #[prost(string, tag = "16")]
+    pub build: ::prost::alloc::string::String,
 }
 /// Goes on with a session on a new connection, which a token of the same subject has opened. It has no sequence number.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -484,9 +587,15 @@ pub struct Output {
     /// Execution that produced the output; empty for a basic host.
     #[prost(string, tag = "1")]
     pub execution_id: ::prost::alloc::string::String,
-    /// Pieces of output.
+    /// Pieces of output. With `execute.durable` there may be none: the message then only carries steps or failures.
     #[prost(message, repeated, tag = "2")]
     pub items: ::prost::alloc::vec::Vec<OutputItem>,
+    /// Steps, as in a tool call.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub steps: ::prost::bytes::Bytes,
+    /// Failures, as in a tool call.
+    #[prost(message, repeated, tag = "4")]
+    pub failures: ::prost::alloc::vec::Vec<StepFailure>,
 }
 /// One piece of output.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use relay_proto::credit::execution_bytes;
 use relay_proto::wire::message::Payload;
 use relay_proto::{Binding, ErrorCode, ExecutionId, LimitName, ToolPatterns, wire};
 use tokio::sync::mpsc;
@@ -48,8 +49,7 @@ impl Session {
             let other = || Violation(format!("the execution id {id} was used before, with something else in it"));
             return if known == request { self.faults.count() } else { Err(other()) };
         }
-        let local: usize = execute.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
-        let bytes = execute.code.len() + execute.input.len() + local;
+        let bytes = execution_bytes(&execute);
         if let Some(credit) = self.state.credit.get() {
             credit.execution(bytes)?;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use relay_proto::steps::MAX_TIME_MS;
 use relay_proto::{Binding, LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
 
 use super::state::{SessionGrant, clamp_warning};
@@ -16,8 +17,6 @@ const MAX_PATTERN_BYTES: usize = 256;
 const MAX_SEARCHES: usize = 16;
 /// Maximum number of local tools.
 const MAX_LOCAL_TOOLS: usize = 64;
-/// Range of JavaScript's `Date` in ms, before and after 1970.
-const MAX_TIME_MS: u64 = 8_640_000_000_000_000;
 
 /// Makes the filter of the tools that an execution may call, of the patterns in `remote_tools`; without a pattern, all.
 ///

@@ -211,6 +211,7 @@ impl EventSink for SessionSink {
                     remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
                     traceparent: self.traceparent.map(|trace| trace.to_string()).unwrap_or_default(),
                     line: if self.basic { 0 } else { line },
+                    ..wire::ToolCall::default()
                 }));
             }
             Event::CallGivenUp { call, reason } => {
@@ -229,7 +230,11 @@ impl EventSink for SessionSink {
                 }
             }
             Event::Output(items) => {
-                room.send(Payload::Output(wire::Output { execution_id: self.execution_id(), items }));
+                room.send(Payload::Output(wire::Output {
+                    execution_id: self.execution_id(),
+                    items,
+                    ..wire::Output::default()
+                }));
             }
         }
     }

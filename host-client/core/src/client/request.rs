@@ -247,6 +247,7 @@ impl ExecuteRequest {
             now_ms: self.now_ms,
             large_integers: large_integers.into(),
             begin_within_ms,
+            durable: None,
         }
     }
 }

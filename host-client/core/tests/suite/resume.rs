@@ -240,7 +240,9 @@ async fn what_came_is_acknowledged_after_64_messages_after_256_kib_and_after_a_s
     assert_eq!(bare(link.message().await), 65);
     let text = "x".repeat(300 << 10);
     let items = vec![wire::OutputItem { kind: wire::OutputKind::Log.into(), text }];
-    relay.send(&mut link, Payload::Output(wire::Output { execution_id: id.clone(), items })).await;
+    relay
+        .send(&mut link, Payload::Output(wire::Output { execution_id: id.clone(), items, ..Default::default() }))
+        .await;
     assert_eq!(bare(link.message().await), 66);
     let since = std::time::Instant::now();
     relay.send(&mut link, Payload::Pong(wire::Pong::default())).await;
