@@ -13,6 +13,7 @@
 //! - [`pattern`]: patterns of tool names
 //! - [`steps`]: in which order events reached the code of a durable execution
 //! - [`spelling`]: names as JavaScript identifiers, and the name that was probably meant
+//! - [`time`]: times as numbers of milliseconds
 //! - [`trace`]: W3C trace context
 //!
 //! The crate contains no V8, no server and no client.
@@ -29,6 +30,7 @@ pub mod pattern;
 pub mod session;
 pub mod spelling;
 pub mod steps;
+pub mod time;
 pub mod trace;
 
 /// Protobuf messages, generated from `relay.proto` and committed.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use relay_proto::session::DEFAULT_HEARTBEAT;
+use relay_proto::time::millis;
 use relay_proto::{LimitOverrides, Limits};
 use serde::{Deserialize, Serialize};
 
@@ -161,10 +162,6 @@ pub struct ServerSettings {
     /// Maximum time for running executions after SIGTERM, in ms
     #[arg(long, env = "RELAY_DRAIN_MS", default_value_t = 8_000)]
     drain_ms: u64,
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// All settings, each with its value.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use relay_proto::frame;
+use relay_proto::time::millis;
 use relay_proto::wire::message::Payload;
 use relay_proto::wire::{self, SessionLoss};
 use tokio::sync::watch;
@@ -50,8 +51,6 @@ pub(crate) struct ConnectionConfig {
     pub(crate) heartbeat: Duration,
     /// Time without a message and without an execution after which a connection is closed; `None`: never.
     pub(crate) idle: Option<Duration>,
-    /// Time for which a session without a connection is kept.
-    pub(crate) resume_window: Duration,
     /// Time that running executions have when the relay shuts down.
     pub(crate) drain_timeout: Duration,
 }
@@ -226,7 +225,8 @@ impl Served {
             self.over(Some(SessionLoss::Expired));
             return None;
         }
-        tracing::info!(session = number, window_ms = self.config.resume_window.as_millis(), "the connection is lost");
+        let window = self.session.resume_window();
+        tracing::info!(session = number, window_ms = millis(window), "the connection is lost");
         let detached = self.lifecycle.detach_session();
         self.session.stop_clocks(true);
         let mut phase = self.lifecycle.phase();
@@ -235,7 +235,7 @@ impl Served {
         let resumed = tokio::select! {
             biased;
             resumption = resumable.next() => Ok(resumption),
-            () = tokio::time::sleep(self.config.resume_window) => Err(SessionLoss::Expired),
+            () = tokio::time::sleep(window) => Err(SessionLoss::Expired),
             () = drains => Err(SessionLoss::Drained),
         };
         drop(detached);

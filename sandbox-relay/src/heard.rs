@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use relay_proto::time::millis;
 use tokio::time::Instant;
 
 /// Instants of the last bytes and of the last message of one peer.
@@ -48,7 +49,7 @@ impl LastHeard {
     }
 
     fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+        millis(self.start.elapsed())
     }
 
     fn since(&self, at_ms: &AtomicU64) -> Duration {

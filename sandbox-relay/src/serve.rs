@@ -96,7 +96,6 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         connection: ConnectionConfig {
             heartbeat: settings.server.heartbeat(),
             idle: settings.server.idle(),
-            resume_window: settings.server.resume_window(),
             drain_timeout: settings.server.drain_timeout(),
         },
         sessions: SessionContext { config, engine: Arc::clone(&engine), verifier: Arc::clone(&verifier) },

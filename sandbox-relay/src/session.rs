@@ -28,6 +28,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use relay_proto::delivery::MAX_UNACKNOWLEDGED_BYTES;
 use relay_proto::session::feature;
+use relay_proto::time::millis;
 use relay_proto::wire::message::Payload;
 use relay_proto::{Binding, PROTOCOL_VERSION, wire};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -262,6 +263,11 @@ impl Session {
         Arc::clone(&self.state.subject)
     }
 
+    /// Returns the time for which it is kept without a connection; zero: not at all.
+    pub(crate) fn resume_window(&self) -> Duration {
+        self.state.context.config.resume_window
+    }
+
     /// Stops the clocks of its executions while it has no connection, or lets them go on.
     pub(crate) fn stop_clocks(&self, stop: bool) {
         for live in self.state.lock().executions.values() {
@@ -276,7 +282,7 @@ impl Session {
             if session.announces_end.load(Ordering::Relaxed)
                 && let Some(room) = session.outbound.reserve(0).await
             {
-                let deadline_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+                let deadline_ms = millis(within);
                 room.send(Payload::GoAway(wire::GoAway { deadline_ms, reason: "the relay is shutting down".into() }));
             }
             loop {
@@ -320,7 +326,7 @@ impl Session {
             relay: concat!("sandbox-relay/", env!("CARGO_PKG_VERSION")).into(),
             limits: grant.limits.to_wire(),
             executions: u32::try_from(session.context.config.executions).unwrap_or(u32::MAX),
-            expires_in_ms: u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX),
+            expires_in_ms: millis(expires_in),
             warnings: grant.warnings(),
             bindings: Binding::ALL.iter().map(|binding| binding.as_str().into()).collect(),
             tools: grant.tools.to_wire(),
@@ -336,7 +342,7 @@ impl Session {
             session.outbound.delivery().number(Numbering::Kept);
             welcome.resume_secret = Bytes::copy_from_slice(&epoch.secret);
             welcome.epoch = epoch.number;
-            welcome.resume_window_ms = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+            welcome.resume_window_ms = millis(window);
             welcome.unacknowledged_bytes = MAX_UNACKNOWLEDGED_BYTES as u64;
         }
         self.epochs = first;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relay_proto::time::millis;
 use serde_json::{Value, json};
 
 use crate::measure::Meter;
@@ -87,7 +88,7 @@ const BARE: Measure = Measure {
 };
 const WALL: Measure = Measure {
     name: "wall time, ms: tools, relay and a fixed delay for each turn",
-    figures: |done, delays| each(done, |meter| milliseconds(meter.wall_time(delays.turn))),
+    figures: |done, delays| each(done, |meter| millis(meter.wall_time(delays.turn))),
 };
 const MEASURES: [Measure; 11] = [
     Measure { name: "turns of the model", figures: |done, _| each(done, |meter| meter.turns) },
@@ -115,7 +116,7 @@ const MEASURES: [Measure; 11] = [
         name: "wall time, ms: the same and a delay for each token written",
         figures: |done, delays| {
             let written = |meter: &Meter| delays.token * u32::try_from(meter.output_tokens).unwrap_or(u32::MAX);
-            each(done, |meter| milliseconds(meter.wall_time(delays.turn) + written(meter)))
+            each(done, |meter| millis(meter.wall_time(delays.turn) + written(meter)))
         },
     },
 ];
@@ -161,8 +162,8 @@ impl Report {
         });
         json!({
             "tokenizer": "o200k_base",
-            "turn_delay_ms": milliseconds(self.delays.turn),
-            "token_delay_ms": milliseconds(self.delays.token),
+            "turn_delay_ms": millis(self.delays.turn),
+            "token_delay_ms": millis(self.delays.token),
             "tasks": self.comparisons,
             "sums": sums.collect::<Vec<_>>(),
             "slips": self.slips,
@@ -252,10 +253,6 @@ impl Report {
         let [lower, upper] = middle.map(|index| ratios.get(index).copied().unwrap_or_default());
         f64::midpoint(lower, upper)
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures to be read by people")]

@@ -1,7 +1,6 @@
 //! Reports of calls for models: as text, and as structured content.
 
-use std::time::Duration;
-
+use relay_proto::time::millis;
 use serde_json::{Map, Value, json};
 
 use crate::output::{Attachment, CutConfig, OutputConfig, OutputStore, READ_TOOL, Shown, cut};
@@ -174,9 +173,9 @@ fn with_notes(mut structured: Map<String, Value>, printed: Printed, warnings: &[
     }
     let usage = json!({
         "tool_calls": usage.tool_calls,
-        "wall_ms": milliseconds(usage.wall),
-        "approval_ms": milliseconds(usage.approval),
-        "cpu_ms": milliseconds(usage.cpu),
+        "wall_ms": millis(usage.wall),
+        "approval_ms": millis(usage.approval),
+        "cpu_ms": millis(usage.cpu),
     });
     structured.insert("usage".into(), usage);
     Value::Object(structured)
@@ -217,8 +216,4 @@ impl Printed {
         text.push_str(&format!("{line}… ({} bytes were printed{})", whole.len(), rest.unwrap_or_default()));
         Self { text, handle }
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use relay_proto::time::millis;
 use relay_proto::{ErrorCode, LimitName, LimitOverrides};
 use serde_json::Value;
 
@@ -234,7 +235,7 @@ impl SandboxExecute {
             }
         };
         recorder.fill(&mut output, &input);
-        output.tool_usage.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        output.tool_usage.duration_ms = millis(began.elapsed());
         if !output.success && output.needs_escalation.is_none() {
             output.needs_escalation = denied.lock().unwrap_or_else(PoisonError::into_inner).take();
         }

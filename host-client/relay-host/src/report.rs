@@ -1,10 +1,9 @@
 //! Prints the outcome of an execution, for a person or as JSON.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use host_client::{Error, ExecutionError, Outcome, OutputConfig, OutputItem, OutputKind};
 use host_client::{Usage, Warning};
+use relay_proto::time::millis;
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -117,12 +116,11 @@ fn warnings(warnings: &[Warning]) -> Vec<Value> {
 }
 
 fn usage(usage: &Usage) -> Value {
-    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     json!({
-        "queue_ms": milliseconds(usage.queue),
-        "wall_ms": milliseconds(usage.wall),
-        "approval_ms": milliseconds(usage.approval),
-        "cpu_ms": milliseconds(usage.cpu),
+        "queue_ms": millis(usage.queue),
+        "wall_ms": millis(usage.wall),
+        "approval_ms": millis(usage.approval),
+        "cpu_ms": millis(usage.cpu),
         "tool_calls": usage.tool_calls,
         "output_bytes": usage.output_bytes,
         "memory_bytes": usage.memory_bytes,

@@ -6,6 +6,7 @@ use host_client::catalogue::first_line;
 use host_client::declare::declaration;
 use host_client::tool::InvalidTool;
 use host_client::{ToolSpec, Tools};
+use relay_proto::time::millis;
 use serde_json::{Value, json};
 
 use crate::args::ToolsArgs;
@@ -110,7 +111,7 @@ fn full(tools: &Tools, spec: &ToolSpec) -> Value {
         "effect": manifest.effect,
         "effect_from": tools.effect_origin(&spec.name),
         "mode": manifest.mode,
-        "timeout_ms": u64::try_from(manifest.timeout.as_millis()).unwrap_or(u64::MAX),
+        "timeout_ms": millis(manifest.timeout),
         "result_bytes": manifest.result_bytes,
         "overflow": manifest.overflow,
         "concurrency": manifest.concurrency,

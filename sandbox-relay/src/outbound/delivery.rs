@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use relay_proto::delivery::{ACKNOWLEDGE_WITHIN, Gap, OutOfTurn, Received, Unacknowledged};
 use relay_proto::frame;
+use relay_proto::time::millis;
 use relay_proto::wire::{self, message::Payload};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -188,7 +189,7 @@ impl Delivery {
         message.acknowledged = received.tell();
         if let Some(Payload::ToolCall(call)) = &mut message.payload {
             let connected = connected.time();
-            let since = u64::try_from(connected.saturating_sub(*sent_at).as_millis()).unwrap_or(u64::MAX);
+            let since = millis(connected.saturating_sub(*sent_at));
             call.remaining_ms = call.remaining_ms.saturating_sub(since);
             *sent_at = connected;
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
+use relay_proto::time::millis;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, wire};
 use tokio::time::Instant;
@@ -71,7 +72,7 @@ impl Session {
         let (limits, tools, warnings) = (grant.limits.to_wire(), grant.tools.to_wire(), grant.warnings());
         *session.grant.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grant);
         session.expires.send_replace(Instant::now() + identity.expires_in);
-        let expires_in_ms = u64::try_from(identity.expires_in.as_millis()).unwrap_or(u64::MAX);
+        let expires_in_ms = millis(identity.expires_in);
         Payload::Renewed(wire::Renewed { expires_in_ms, limits, tools, warnings, ..Default::default() })
     }
 
@@ -83,7 +84,7 @@ impl Session {
             epoch: epoch.number,
             received: session.outbound.delivery().received(),
             secret: Bytes::copy_from_slice(&epoch.secret),
-            expires_in_ms: u64::try_from(expires_in.as_millis()).unwrap_or(u64::MAX),
+            expires_in_ms: millis(expires_in),
             executions: session.lock().executions.keys().map(ToString::to_string).collect(),
             limits: rights.grant.limits.to_wire(),
             tools: rights.grant.tools.to_wire(),

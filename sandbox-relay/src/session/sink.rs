@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use relay_proto::time::millis;
 use relay_proto::wire::message::Payload;
 use relay_proto::{
     BASIC_SERVER, Binding, CallId, ErrorCode, ExecutionId, INTROSPECTION_SERVER, INTROSPECTION_TOOLS, ToolName,
@@ -208,7 +209,7 @@ impl EventSink for SessionSink {
                     tool: if self.basic { tool.tool().to_owned() } else { tool.as_str().to_owned() },
                     arguments,
                     execution_id: self.execution_id(),
-                    remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+                    remaining_ms: millis(remaining),
                     traceparent: self.traceparent.map(|trace| trace.to_string()).unwrap_or_default(),
                     line: if self.basic { 0 } else { line },
                     ..wire::ToolCall::default()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relay_proto::session::feature;
+use relay_proto::time::millis;
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, ExecutionId, wire};
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ impl Client {
     /// Returns the time within which the relay has to begin an execution, in milliseconds; 0: it knows no such bound.
     pub(super) fn begin_within_ms(&self) -> u64 {
         match self.offers(feature::BEGIN_WITHIN) {
-            true => u64::try_from(self.queue_timeout.as_millis()).unwrap_or(u64::MAX).max(1),
+            true => millis(self.queue_timeout).max(1),
             false => 0,
         }
     }
@@ -37,7 +38,7 @@ impl Client {
             ExecutionError::new(ErrorCode::Overloaded, text)
         })?;
         if let Payload::Execute(wire::Execute { begin_within_ms: within @ 1.., .. }) = message {
-            *within = within.saturating_sub(u64::try_from(queued.elapsed().as_millis()).unwrap_or(u64::MAX)).max(1);
+            *within = within.saturating_sub(millis(queued.elapsed())).max(1);
         }
         // The wait for credit may have been long.
         self.session.connected().await.map_err(lost)?;

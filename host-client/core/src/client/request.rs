@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use relay_proto::time::millis;
 use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
 
 use crate::rules::approval::Approver;
@@ -197,7 +198,7 @@ impl ExecuteRequest {
     /// millisecond are dropped.
     #[must_use]
     pub fn wall(self, time: std::time::Duration) -> Self {
-        self.limit(LimitName::WallMs, u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        self.limit(LimitName::WallMs, millis(time))
     }
 
     /// Gives the code `read_input()`, which returns `input`, and `emit(text)`.

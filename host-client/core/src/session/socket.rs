@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use relay_proto::session::SILENT_HEARTBEATS;
+use relay_proto::time::millis;
 use relay_proto::{frame, wire};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -85,7 +86,7 @@ impl Heard {
     }
 
     fn now_ms(&self) -> u64 {
-        milliseconds(self.start.elapsed())
+        millis(self.start.elapsed())
     }
 
     fn note(&self) {
@@ -99,8 +100,8 @@ impl Heard {
     /// Notes that a heartbeat was late by this time, and starts the relay's silence anew: the runtime was blocked, and
     /// the relay's messages of that time are still to be read.
     fn note_late_beat(&self, late: Duration) {
-        tracing::warn!(late_ms = milliseconds(late), "{BLOCKED}");
-        self.blocked_ms.fetch_max(milliseconds(late), Ordering::Relaxed);
+        tracing::warn!(late_ms = millis(late), "{BLOCKED}");
+        self.blocked_ms.fetch_max(millis(late), Ordering::Relaxed);
         self.note();
     }
 
@@ -116,10 +117,6 @@ impl Heard {
 /// The warning that the runtime did not run the connection's task in time.
 const BLOCKED: &str = "this program's async runtime was blocked, so that the relay was not heard; a tool that computes or waits \
                        without `.await` belongs in `tokio::task::spawn_blocking`, or the runtime needs more threads";
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
 
 /// Handles messages until the connection ends.
 async fn read(mut stream: SplitStream<Socket>, session: &Weak<Session>, heard: &Heard) -> End {
@@ -198,7 +195,7 @@ async fn write(sink: &mut SplitSink<Socket, Message>, outbox: &mut Outbox, heard
                 let silence = heard.silence();
                 match silence > patience {
                     true if late >= patience => heard.note_late_beat(late),
-                    true => return End::cut(format!("the relay was silent for {} ms", milliseconds(silence))),
+                    true => return End::cut(format!("the relay was silent for {} ms", millis(silence))),
                     false => {}
                 }
                 Message::Ping(bytes::Bytes::new())
