@@ -1,9 +1,9 @@
-//! Takes out of the pages the programs that the tests run, not only compile: see `tests/docs/examples.rs`.
+//! Extracts from the pages the programs that the tests run and do not only compile: see `tests/docs/examples.rs`.
 
 use std::path::Path;
 use std::{env, fs, io};
 
-/// What the file is called, the page, and how the block begins that goes into it.
+/// Name of the file to write, page, and beginning of the block.
 const RUN: [(&str, &str, &str); 2] =
     [("readme.rs", "README.md", "```rust,no_run\n"), ("test.rs", "docs/rust.md", "```rust,no_run,test_harness\n")];
 

@@ -303,14 +303,20 @@ impl Scan<'_> {
         Some(())
     }
 
+    /// Takes the next byte of a literal that no backslash escapes, with the escaped ones before it.
+    fn next_unescaped(&mut self) -> Option<u8> {
+        while *self.bytes.get(self.at)? == b'\\' {
+            self.at += 2;
+        }
+        self.at += 1;
+        Some(self.bytes[self.at - 1])
+    }
+
     fn string(&mut self, quote: u8) -> Option<Last> {
         loop {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
+            match self.next_unescaped()? {
                 b'\n' | b'\r' => return None,
-                _ if byte == quote => return Some(Last::Value),
+                byte if byte == quote => return Some(Last::Value),
                 _ => {}
             }
         }
@@ -319,10 +325,7 @@ impl Scan<'_> {
     /// Takes a template up to its end, or up to the code in it.
     fn template(&mut self) -> Option<Last> {
         loop {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
+            match self.next_unescaped()? {
                 b'`' => return Some(Last::Value),
                 b'$' if self.bytes.get(self.at) == Some(&b'{') => {
                     self.at += 1;
@@ -338,10 +341,7 @@ impl Scan<'_> {
     fn regular_expression(&mut self) -> Option<Last> {
         let mut is_in_class = false;
         loop {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            match byte {
-                b'\\' => self.at += 1,
+            match self.next_unescaped()? {
                 b'\n' | b'\r' => return None,
                 b'[' => is_in_class = true,
                 b']' => is_in_class = false,

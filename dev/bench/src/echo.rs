@@ -1,4 +1,5 @@
-//! The floor: a raw tokio-tungstenite echo in a process of its own, with as many bytes as a tool call has.
+//! Measures the lower bound of a call: a raw tokio-tungstenite echo in a process of its own, with as many bytes as a
+//! tool call.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,7 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Message;
 
-/// The environment variable that makes this program the echo server.
+/// Environment variable that makes this program the echo server.
 const SERVER: &str = "RELAY_BENCH_ECHO";
 
 /// Returns whether this process is to be the echo server.
@@ -17,7 +18,7 @@ pub(crate) fn is_server() -> bool {
     std::env::var_os(SERVER).is_some()
 }
 
-/// Echoes until its parent goes.
+/// Echoes until the parent process ends.
 #[expect(clippy::print_stdout, reason = "the parent reads the address")]
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -51,7 +52,7 @@ impl Echo {
         Ok(Self { child, socket })
     }
 
-    /// The time of one message there and back.
+    /// Measures one message to the server and back.
     pub(crate) async fn round_trip(&mut self, bytes: usize) -> anyhow::Result<Duration> {
         let message = Message::Binary(vec![7; bytes].into());
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! The benchmarks: prints a table of what was measured, with ratios to what was measured beside it in the same run.
+//! Runs the benchmarks and prints a table, with ratios of things that were measured side by side in the same run.
 
 mod echo;
 mod measure;
@@ -59,17 +59,17 @@ fn main() -> anyhow::Result<()> {
     }
     let args = Args::parse();
     if args.one_processor {
-        // Before any thread or child exists, so that all inherit it.
+        // Set this before any thread or child process exists: all inherit it.
         let mut only = rustix::thread::CpuSet::new();
         only.set(0);
         rustix::thread::sched_setaffinity(None, &only)?;
     }
     let relay = args.relay.unwrap_or_else(host_client::local::find_binary);
-    // A thread for each core, as an application would have them.
+    // One thread for each core, as in most applications.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let scale = if args.quick { 10 } else { 1 };
     let mut table = report::Table::new();
-    // In a task, as in an application: what is polled by `block_on` itself is woken across threads.
+    // Use a task, as applications do: a future that `block_on` polls is woken across threads.
     let measured = runtime.spawn(async move {
         if args.one_processor && args.resume {
             resume::calls_alone(&relay, scale).await?;

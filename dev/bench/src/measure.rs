@@ -1,4 +1,4 @@
-//! Measures the relay. Each pair that is compared is measured in turns, so that a noisy machine hits both.
+//! Measures the relay. Two things that are compared are measured in turns, so that noise on the machine affects both.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,14 +31,14 @@ pub(crate) fn tools() -> anyhow::Result<Tools> {
 pub(crate) async fn relay(binary: &Path, arguments: &[&str]) -> anyhow::Result<(LocalRelay, Client)> {
     let relay = LocalRelay::start_with(binary.to_owned(), arguments, &[]).await?;
     let client = Client::connect(relay.client_config().await?, tools()?).await?;
-    // The first executions find cold caches.
+    // The first executions are slower: caches are cold.
     for _ in 0..50 {
         client.run(ExecuteRequest::new("return 1")).await?;
     }
     Ok((relay, client))
 }
 
-/// Everything, in the order of the table.
+/// Measures everything, in the order of the table.
 pub(crate) async fn all(binary: &Path, scale: usize, image: Option<u64>, table: &mut Table) -> anyhow::Result<()> {
     let (relay, client) = self::relay(binary, &[]).await?;
     executions(&client, scale, table).await?;
@@ -71,7 +71,7 @@ async fn executions(client: &Client, scale: usize, table: &mut Table) -> anyhow:
     let mut times = Vec::new();
     for _ in 0..2_000 / scale {
         times.push(one_execution(client).await?);
-        // One at a time: the next begins when the relay is at rest.
+        // Wait until the relay is at rest, so that the executions do not overlap.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let times = Times::new(times);
@@ -112,19 +112,19 @@ async fn executions(client: &Client, scale: usize, table: &mut Table) -> anyhow:
     Ok(())
 }
 
-/// One sequential call, the raw echo beside it, and their ratio.
+/// Times of sequential calls and of the raw echo, and their ratio.
 struct Sequential {
     call: Duration,
     echo: Duration,
     ratio: f64,
 }
 
-/// The time of one call, from a loop of many, and that of a raw echo of as many bytes, in turns.
+/// Measures one call, from a loop of many, and a raw echo of as many bytes, in turns.
 async fn measure_sequential(client: &Client, scale: usize) -> anyhow::Result<Sequential> {
     let calls = 500;
     let code = "const n = Number(read_input()); for (let i = 0; i < n; i++) await mcp.call('bench.echo', {n: i})";
     let mut echo = Echo::start().await?;
-    // A tool_call frame with these names and numbers has about so many bytes, and its answer fewer.
+    // A tool_call frame with these names and numbers has about as many bytes, and its answer fewer.
     let bytes = 64;
     let (mut ours, mut floor, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..20.max(scale) / scale {
@@ -145,8 +145,8 @@ async fn measure_sequential(client: &Client, scale: usize) -> anyhow::Result<Seq
     Ok(Sequential { call: Times::new(ours).median(), echo: Times::new(floor).median(), ratio })
 }
 
-/// The same with everything on one processor, in a process of its own: a round trip between processes costs several
-/// times more when it wakes another processor, and which of both it does is the scheduler's whim.
+/// Measures the same in a process of its own, with everything on one processor. A round trip between processes takes
+/// several times longer if it wakes another processor, and the scheduler decides whether it does.
 pub(crate) async fn sequential_calls_alone(binary: &Path, scale: usize) -> anyhow::Result<()> {
     let (_relay, client) = relay(binary, &[]).await?;
     let Sequential { call, echo, ratio } = measure_sequential(&client, scale).await?;
@@ -210,7 +210,7 @@ async fn endless_loops(client: &Client, scale: usize, table: &mut Table) -> anyh
     Ok(())
 }
 
-/// The proportional set size of a process, in MB.
+/// Returns the proportional set size of a process, in MB.
 pub(crate) fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text.lines().find(|line| line.starts_with("Pss:")).context("no Pss")?;
@@ -270,7 +270,7 @@ async fn start(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result
 }
 
 async fn backends(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
-    // Without a stock the whole price of a worker is in the time.
+    // Without workers made ahead, the time includes all that it costs to make one.
     let arguments = |backend| ["--worker-backend", backend, "--worker-stock", "1"];
     let (_fork_relay, fork) = relay(binary, &arguments("fork")).await?;
     let (_exec_relay, exec) = relay(binary, &arguments("exec")).await?;

@@ -8,11 +8,11 @@ use host_client::{Client, ClientConfig, ExecuteRequest, LimitName, LocalRelay, T
 use crate::measure::one_execution;
 use crate::report::{Table, Times, millis};
 
-/// How many loops the other subject asks for, and in how many sessions.
+/// Number of loops that the other subject asks for, and the number of its sessions.
 const LOOPS: usize = 200;
 const SESSIONS: usize = 25;
 
-/// The quiet subject's times, before and during.
+/// Times of the quiet subject's executions, before the loops and during them.
 struct Seen {
     quiet: Times,
     loud: Times,
@@ -54,7 +54,7 @@ async fn measure(binary: &Path, arguments: &[&str], scale: usize) -> anyhow::Res
             loops.push(client.execute(request).await?);
         }
     }
-    // What they do in the first moment is not what is asked.
+    // Let the loops start: their beginning is not measured.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let loud = times(&small, scale).await?;
     drop(loops);

@@ -1,4 +1,4 @@
-//! Measures how long it takes to show a model the results that are hardest to show.
+//! Measures how long it takes to shorten the most difficult results for a model.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use relay_test_support::results;
 use crate::report::{Table, millis};
 
 const BYTES: usize = 10 << 20;
-/// Intent of a model, which is searched in all of the result.
+/// Intent of a model; its words are searched for in the whole result.
 const INTENT: &str = "words that are wanted, a or 1";
 
-/// Shows each result with and without an intent; a row for each, and the longest of them. No relay has a part in it.
+/// Shows each result with and without an intent; adds a row for each, and the longest of them. No relay takes part.
 pub(crate) fn output(scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let mut longest = Duration::ZERO;
     for (what, json) in results::hard(BYTES / scale) {

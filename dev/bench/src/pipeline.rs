@@ -1,4 +1,5 @@
-//! Measures what a call costs on the host: bare, and with rules, both schemas, an audit in a file and a watcher.
+//! Measures what a call costs on the host: without any extras, and with rules, both schemas, an audit in a file and a
+//! watcher.
 
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use crate::report::{Table, Times, micros};
 
-/// A tool such as MCP servers have, with a schema for its arguments and, where asked for, one for its result.
+/// Registers a tool like those of MCP servers, with a schema for its arguments and, if wanted, one for its result.
 fn tools(checks_result: bool) -> anyhow::Result<Tools> {
     let tools = Tools::new();
     let input = json!({
@@ -70,7 +71,7 @@ pub(crate) async fn pipeline(scale: usize, table: &mut Table) -> anyhow::Result<
                 let started = Instant::now();
                 let answer = side.call("github.list_issues", arguments.clone()).await.context("no answer")?;
                 anyhow::ensure!(answer.success, "{}", answer.error);
-                // The first rounds find cold caches.
+                // The first rounds are slower: caches are cold.
                 if round > 1 {
                     times.push(started.elapsed());
                 }

@@ -1,8 +1,8 @@
-//! The table that is printed, and the figures in it.
+//! Collects figures and prints them as a table.
 
 use std::time::Duration;
 
-/// Times of one kind, sorted.
+/// Times of the same kind, sorted.
 #[derive(Debug)]
 pub(crate) struct Times(Vec<Duration>);
 
@@ -12,7 +12,7 @@ impl Times {
         Self(times)
     }
 
-    /// The time that so many thousandths stay below.
+    /// Returns the time that this many of a thousand measurements stay below.
     pub(crate) fn at(&self, thousandths: usize) -> Duration {
         let index = (self.0.len() * thousandths / 1_000).min(self.0.len().saturating_sub(1));
         self.0.get(index).copied().unwrap_or_default()
@@ -23,7 +23,7 @@ impl Times {
     }
 }
 
-/// Rows of a name, a figure, a goal and whether it was reached.
+/// Rows of a name, a figure, a goal and whether the goal was reached.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<[String; 4]>,
@@ -34,18 +34,18 @@ impl Table {
         Self { rows: vec![["what".into(), "measured".into(), "goal".into(), "".into()]] }
     }
 
-    /// A figure that has no goal.
+    /// Adds a figure that has no goal.
     pub(crate) fn note(&mut self, name: &str, measured: impl Into<String>) {
         self.add(name, measured.into(), String::new(), "");
     }
 
-    /// A figure that is to be at most so much.
+    /// Adds a figure that must not exceed its goal.
     pub(crate) fn at_most(&mut self, name: &str, measured: f64, goal: f64, unit: &str) {
         let mark = if measured <= goal { "ok" } else { "MISSED" };
         self.add(name, format!("{measured:.2} {unit}"), format!("≤ {goal} {unit}"), mark);
     }
 
-    /// A figure that is to be at least so much.
+    /// Adds a figure that must not be below its goal.
     pub(crate) fn at_least(&mut self, name: &str, measured: f64, goal: f64, unit: &str) {
         let mark = if measured >= goal { "ok" } else { "MISSED" };
         self.add(name, format!("{measured:.0} {unit}"), format!("≥ {goal} {unit}"), mark);

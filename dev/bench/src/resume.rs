@@ -1,4 +1,5 @@
-//! What it costs that a session survives its socket: a call with it and without it, the way back, and an idle session.
+//! Measures what resumable sessions cost: a call in a session with resume and in one without, the time to reconnect,
+//! and the memory of an idle session.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,14 +19,14 @@ use crate::report::{Table, Times, micros, millis};
 /// Sessions that are idle at once.
 const IDLE: usize = 200;
 
-/// Everything in this module, in the order of the table.
+/// Measures everything, in the order of the table.
 pub(crate) async fn all(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     calls(binary, scale, table).await?;
     way_back(binary, scale, table).await?;
     idle(binary, scale, table).await
 }
 
-/// Connects to a relay; `is_on`: with a session that survives its socket.
+/// Connects to a relay; `is_on`: the session can be resumed.
 async fn connect(relay: &LocalRelay, tools: Tools, is_on: bool) -> anyhow::Result<Client> {
     let config = relay.client_config().await?;
     let resume = if is_on { config.resume } else { None };
@@ -66,7 +67,7 @@ pub(crate) async fn calls_alone(binary: &Path, scale: usize) -> anyhow::Result<(
     }
     let (mut with, mut without, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..200 / scale {
-        // Each goes first in half of the rounds.
+        // Each of the two goes first in half of the rounds.
         let (one, other) = if round % 2 == 0 {
             let one = time(&on).await?;
             (one, time(&off).await?)
@@ -87,7 +88,7 @@ pub(crate) async fn calls_alone(binary: &Path, scale: usize) -> anyhow::Result<(
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// Measures from the moment at which a connection breaks to the next call that reaches its tool.
+/// Measures the time from the break of a connection to the next call that reaches its tool.
 async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     const CALLS: u64 = 100_000;
     let relay = LocalRelay::builder().binary(binary.to_owned()).limit(LimitName::ToolCalls, CALLS).start().await?;

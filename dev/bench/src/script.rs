@@ -1,4 +1,4 @@
-//! Measures what it costs to look at code: its types blanked, its form found; and to make one call on the host.
+//! Measures what it costs to look at code (blank its types, find its form), and to make a single call on the host.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use relay_test_support::catalogue;
 
 use crate::report::{Table, Times, micros};
 
-/// A part of a program as models write them, about 1 kB.
+/// Part of a program as models write them, about 1 kB.
 const PART: &str = r#"
 interface Repository_N { id: number; name: string; owner: { login: string; type?: "User" | "Organization" }; topics: string[] }
 type Summary_N = Pick<Repository_N, "id" | "name"> & { score: number; labels: Record<string, number> };
@@ -30,7 +30,7 @@ async function collect_N(owner: string, limit: number = 10): Promise<Summary_N[]
 }
 "#;
 
-/// Measures how long it takes to tell what code is. No relay has a part in it.
+/// Measures how long it takes to recognize code. No relay takes part.
 pub(crate) fn code(scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let parts: String = (0..10).map(|n| PART.replace("_N", &format!("_{n}"))).collect();
     let typescript = parts + "\nreturn await collect_0(\"rust-lang\");\n";
@@ -49,7 +49,7 @@ pub(crate) fn code(scale: usize, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The median of many runs.
+/// Returns the median time of many runs.
 fn median(scale: usize, run: impl Fn() -> bool) -> Duration {
     let time = || {
         let started = Instant::now();
@@ -59,7 +59,7 @@ fn median(scale: usize, run: impl Fn() -> bool) -> Duration {
     Times::new((0..2_000 / scale).map(|_| time()).collect()).median()
 }
 
-/// One call of a tool that does nothing, on the host and in the sandbox, in turns.
+/// Measures one call of a tool that does nothing, on the host and in the sandbox, in turns.
 pub(crate) async fn short_paths(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     const CODE: &str = "return await mcp.call(\"bench.echo\", { n: 7 });";
     const JSON: &str = r#"{"tool": "bench.echo", "arguments": {"n": 7}}"#;
@@ -84,7 +84,7 @@ pub(crate) async fn short_paths(client: &Client, scale: usize, table: &mut Table
     Ok(())
 }
 
-/// Measures how long it takes to check a program of 50 lines before it runs, with 50 tools there.
+/// Measures how long it takes to check a program of 50 lines before it runs, with 50 tools.
 fn checked(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     const LINE: &str =
         "const v_N = (await mcp.call(\"files.read_text_file\", { path: \"a\" })).split(\"\\n\").filter(it => it);\n";
@@ -101,7 +101,7 @@ fn checked(client: &Client, scale: usize, table: &mut Table) -> anyhow::Result<(
     Ok(())
 }
 
-/// Only what stands here, with a relay for the comparison.
+/// Measures the figures of this module, with a relay for comparison.
 pub(crate) async fn all(binary: &std::path::Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     code(scale, table)?;
     let (_relay, client) = crate::measure::relay(binary, &[]).await.context("the relay does not start")?;

@@ -1,5 +1,5 @@
-//! The soak: full load for a long time, one execution in twenty hostile, and another subject's canary beside it. What the
-//! relay holds and how the canary fares has to be as flat at the end as it was at the start.
+//! Soaks a relay: full load for a long time, one execution in twenty hostile, and a canary of another subject. The
+//! resources of the relay and the times of the canary must be the same at the end as at the start.
 
 mod cuts;
 
@@ -18,20 +18,21 @@ use crate::report::{Times, millis};
 
 pub(crate) use cuts::cuts;
 
-/// Sessions of the loading subject, and executions that each has at once.
+/// Number of sessions of the loading subject.
 const SESSIONS: usize = 4;
+/// Number of executions that each of them has at once.
 const AT_ONCE: usize = 2;
-/// One execution in so many is hostile.
+/// One of this many executions is hostile.
 const HOSTILE: usize = 20;
-/// In how many parts the time is reported.
+/// Number of windows that the time is divided into, each with a line in the report.
 const WINDOWS: u32 = 20;
 
-/// Code of a normal execution: some work, some calls.
+/// Code of a normal execution: some computing, some calls.
 const NORMAL: &str = "const all = await Promise.all([1, 2, 3, 4].map((n) => mcp.call('bench.echo', {n}))); \
     const text = JSON.stringify(Array.from({length: 200}, (_, i) => ({i, x: `row ${i}`}))); \
     return {sum: all.reduce((a, b) => a + b, 0), rows: JSON.parse(text).length}";
 
-/// One of each kind, with the codes that it may end with; none is for a value.
+/// Hostile code of each kind, with the error codes that it may end with; an empty list stands for a value.
 const ATTACKS: [(&str, &[ErrorCode]); 10] = [
     ("for(;;){}", &[ErrorCode::CpuLimit, ErrorCode::Timeout]),
     ("[].indexOf.call({length: 2**53 - 1}, 1)", &[ErrorCode::CpuLimit, ErrorCode::Timeout]),
@@ -48,7 +49,7 @@ const ATTACKS: [(&str, &[ErrorCode]); 10] = [
     ("for (let i = 0; i < 500; i++) mcp.call('bench.wait', {n: 60000}); return 'left'", &[]),
 ];
 
-/// What is seen in one part of the time.
+/// Measurements of one window.
 struct Window {
     resident_mb: f64,
     descriptors: usize,
@@ -57,8 +58,10 @@ struct Window {
     executions: usize,
 }
 
+/// Loads the relay for this time.
+///
 /// # Errors
-/// Something did not stay flat, or an execution ended as it should not.
+/// A resource or a time grew, or an execution did not end as it should.
 #[expect(clippy::print_stdout, reason = "the report is what it is for")]
 pub(crate) async fn soak(binary: &Path, duration: Duration) -> anyhow::Result<()> {
     let relay = LocalRelay::start_with(binary.to_owned(), &[], &[("RELAY_LOG", "error")]).await?;
@@ -88,7 +91,7 @@ pub(crate) async fn soak(binary: &Path, duration: Duration) -> anyhow::Result<()
             canary.run(ExecuteRequest::new("return 1")).await.context("the canary")?;
             times.push(one.elapsed());
             tokio::select! {
-                // A lane that ends before it is told has found something.
+                // A task that ends early has found a fault.
                 Some(ended) = lanes.join_next() => ended??,
                 () = tokio::time::sleep(Duration::from_millis(20)) => {}
             }
@@ -121,8 +124,8 @@ pub(crate) async fn soak(binary: &Path, duration: Duration) -> anyhow::Result<()
     Ok(())
 }
 
-/// Fails if the median of the later half is more than `ratio` times that of the earlier one, and more than `slack` over it.
-/// The first value is left out: the relay warms up.
+/// Fails if the median of the later half is more than `ratio` times that of the earlier one, and exceeds it by more
+/// than `slack`. The first value is left out: the relay warms up.
 fn flat(name: &str, values: &[f64], ratio: f64, slack: f64) -> anyhow::Result<()> {
     let median = |values: &[f64]| {
         let mut values = values.to_vec();
@@ -140,7 +143,7 @@ async fn connect(relay: &LocalRelay, subject: &str, tools: Tools) -> anyhow::Res
     Ok(Client::connect(ClientConfig::new(format!("ws://{}/ws", relay.address()), token), tools).await?)
 }
 
-/// One execution after the other, until it is over.
+/// Runs one execution after the other, until the soak is over.
 async fn load(client: Client, lane: usize, on: Arc<AtomicBool>, done: Arc<AtomicUsize>) -> anyhow::Result<()> {
     let mut number = lane;
     while on.load(Ordering::Relaxed) {
@@ -165,7 +168,7 @@ async fn load(client: Client, lane: usize, on: Arc<AtomicBool>, done: Arc<Atomic
     Ok(())
 }
 
-/// Returns what the relay's process holds: resident memory in MB, descriptors, and processes of its own.
+/// Returns what the relay uses: resident memory in MB, descriptors, and child processes.
 fn held(pid: u32) -> anyhow::Result<(f64, usize, usize)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;

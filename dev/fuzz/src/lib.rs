@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub use host_client::fuzz::{schema, session as host_session};
 pub use sandbox_relay::fuzz::{meter, session, source, token};
 
-/// A target: its name, which is that of its corpus, and what takes the bytes.
+/// Target of fuzzing: its name, which is also that of its corpus, and the function that takes the bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -23,7 +23,7 @@ pub const TARGETS: [Target; 8] = [
     ("schema", schema),
 ];
 
-/// Both ends' decoder: what it takes, it writes and takes again.
+/// Decodes the bytes with the decoder of both ends. What is accepted must survive encoding and decoding.
 pub fn frame(data: &[u8]) {
     if let Ok(message) = relay_proto::frame::decode(Bytes::copy_from_slice(data)) {
         let again = relay_proto::frame::decode(relay_proto::frame::encode(&message));
@@ -31,8 +31,8 @@ pub fn frame(data: &[u8]) {
     }
 }
 
-/// Code that a host looks at itself, on the smallest stack that is promised to be enough: what is taken for a call is a
-/// program too.
+/// Looks at code as a host does, on the smallest stack that the documentation promises to be enough. Code that is taken
+/// for a single call must also be accepted as a program.
 pub fn shortcut(data: &[u8]) {
     const STACK_BYTES: usize = 1 << 20;
     let Ok(text) = std::str::from_utf8(data) else { return };

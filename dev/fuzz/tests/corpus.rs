@@ -12,11 +12,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use relay_fuzz::TARGETS;
 
-/// The variable with a factor for the numbers of mutations, a whole number. Unset: 1.
+/// Variable with a factor for the number of mutations, a whole number. Default: 1.
 const TIMES: &str = "RELAY_FUZZ_TIMES";
-/// The variable with the seed, a whole number. Unset: the number of days since 1970.
+/// Variable with the seed, a whole number. Default: the number of days since 1970.
 const SEED: &str = "RELAY_FUZZ_SEED";
-/// The longest that one input may take.
+/// Time limit of one input.
 const HANG: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 4_096;
 
@@ -43,7 +43,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// A generator that gives the same numbers for the same seed.
+/// Generator that gives the same numbers for the same seed.
 struct Numbers(u64);
 
 impl Numbers {
@@ -61,7 +61,7 @@ impl Numbers {
         if self.next(3) == 0 { TELLING[self.next(TELLING.len())] } else { u8::try_from(self.next(256)).unwrap() }
     }
 
-    /// Some changes to `input`: bytes flipped, left out, put in, repeated, or taken from another input.
+    /// Returns `input` with a few changes: bytes flipped, left out, inserted, repeated, or taken from another input.
     fn mutated(&mut self, input: &[u8], other: &[u8]) -> Vec<u8> {
         let mut bytes = input.to_vec();
         for _ in 0..=self.next(6) {
@@ -134,7 +134,7 @@ macro_rules! tests {
     };
 }
 
-// One test for each target, so that they run side by side, with its number of mutations: about a second's worth.
+// Makes one test for each target, so that they run in parallel, with a number of mutations that takes about a second.
 tests! {
     frame: 50_000,
     meter: 50_000,

@@ -1,8 +1,4 @@
-//! A TCP proxy between hosts and a relay that breaks their connections where a test wants it.
-//!
-//! The test gives a [`Script`] for each connection. A script counts the WebSocket messages of each
-//! direction, so that what it breaks does not depend on time. Methods of [`FaultProxy`] break all open connections,
-//! refuse new ones, and change the target while it runs.
+//! TCP proxy between hosts and a relay, which breaks their connections at the places that a test chooses.
 
 mod script;
 mod units;
@@ -21,20 +17,20 @@ use tokio::task::JoinSet;
 pub use script::{Break, Place, Script, Way};
 use units::{Unit, Units};
 
-/// What became of one connection.
+/// State of one connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// The number of whole WebSocket messages that the relay was sent.
+    /// Number of whole WebSocket messages that were forwarded to the relay.
     pub to_relay: u64,
-    /// The number of whole WebSocket messages that the host was sent.
+    /// Number of whole WebSocket messages that were forwarded to the host.
     pub to_host: u64,
-    /// How the proxy broke it; `None`: it did not, or not yet.
+    /// Way in which the proxy broke it; `None`: the proxy has not broken it.
     pub broken: Option<Break>,
-    /// `true`: nothing of it is left at the proxy.
+    /// Whether the proxy has closed both of its sockets.
     pub is_over: bool,
 }
 
-/// The proxy. It listens on 127.0.0.1 until it is dropped, which ends all connections.
+/// TCP proxy that breaks connections. It listens on 127.0.0.1 until it is dropped, which ends all connections.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: SocketAddr,
@@ -46,14 +42,14 @@ pub struct FaultProxy {
 struct Shared {
     target: Mutex<String>,
     is_refusing: AtomicBool,
-    /// Breaks every connection that is open.
+    /// Order to break every open connection.
     breaks: broadcast::Sender<Break>,
     fates: watch::Sender<Vec<Fate>>,
 }
 
 impl FaultProxy {
-    /// Starts a proxy to `target`, an address and port, which asks `plan` for the script of each connection. They are
-    /// numbered from 0, those that it refuses included.
+    /// Starts a proxy to `target`, an address and port. `plan` gives the script of each connection. Connections are
+    /// numbered from 0, refused ones included.
     ///
     /// # Errors
     /// The listener cannot be opened.
@@ -78,7 +74,7 @@ impl FaultProxy {
         self.address
     }
 
-    /// Returns the address of a relay's WebSocket behind this proxy.
+    /// Returns the address of the WebSocket of the relay behind this proxy.
     pub fn url(&self) -> String {
         format!("ws://{}/ws", self.address)
     }
@@ -95,7 +91,7 @@ impl FaultProxy {
 
     /// Breaks all connections that are open.
     pub fn break_all(&self, how: Break) {
-        // An error says that none is open.
+        // Sending fails only if no connection is open.
         let _ = self.shared.breaks.send(how);
     }
 
@@ -104,7 +100,7 @@ impl FaultProxy {
         self.shared.fates.borrow().clone()
     }
 
-    /// Waits until the fates of the connections are as wanted.
+    /// Waits until the fates of the connections meet a condition.
     pub async fn until(&self, are_as_wanted: impl FnMut(&[Fate]) -> bool) {
         let mut are_as_wanted = are_as_wanted;
         // The sender lives as long as this value.
@@ -114,7 +110,7 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        // The connections are tasks of this one.
+        // The connections belong to this task.
         self.serving.abort();
     }
 }
@@ -126,7 +122,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn serve(listener: TcpListener, shared: Arc<Shared>, plan: impl Fn(usize) -> Script) {
     let mut connections = JoinSet::new();
     let mut number = 0;
-    // Whatever fails here fails the test that waits for a connection.
+    // An error ends the proxy, and fails the test that waits for a connection.
     while let Ok((host, _)) = listener.accept().await {
         let mut script = plan(number);
         script.is_refused |= shared.is_refusing.load(Ordering::SeqCst);
@@ -171,16 +167,16 @@ async fn connection(mut host: TcpStream, number: usize, script: Script, shared: 
     tell(&|fate| fate.is_over = true);
 }
 
-/// Makes the end of this socket a RST.
+/// Lets the socket end with a RST.
 fn reset(stream: &TcpStream) {
-    // A socket that is closed already cannot be reset.
+    // This fails if the socket is closed already, which needs no RST.
     let _ = stream.set_zero_linger();
 }
 
 /// Forwards both directions until both have ended.
 ///
 /// # Errors
-/// The connection is to be broken like this.
+/// The script or an order breaks the connection in this way.
 async fn forward(
     host: &mut TcpStream,
     relay: &mut TcpStream,
@@ -188,7 +184,7 @@ async fn forward(
     orders: &mut broadcast::Receiver<Break>,
     tell: &impl Fn(&dyn Fn(&mut Fate)),
 ) -> Result<(), Break> {
-    // Frames are small, and each is written once.
+    // Do not delay small frames.
     let _ = (host.set_nodelay(true), relay.set_nodelay(true));
     let ((from_host, to_host), (from_relay, to_relay)) = (host.split(), relay.split());
     let count_up = || tell(&|fate| fate.to_relay += 1);
@@ -211,10 +207,10 @@ async fn forward(
     }
 }
 
-/// Forwards one direction until it ends, and passes its end on. An error of either socket resets both.
+/// Forwards one direction until it ends, and closes the other side's half. An error of either socket resets both.
 ///
 /// # Errors
-/// The connection is to be broken like this.
+/// The script breaks the connection in this way.
 async fn pump(
     way: Way,
     from: ReadHalf<'_>,
@@ -248,11 +244,11 @@ async fn pump(
             }
         }
     }
-    // The other direction may go on.
+    // The other direction may continue.
     to.shutdown().await.map_err(lost)
 }
 
-/// Drops what both ends send, until both are gone or the connection is to be broken in another way.
+/// Drops what both ends send, until both have closed or an order breaks the connection in another way.
 async fn swallow(host: &mut TcpStream, relay: &mut TcpStream, orders: &mut broadcast::Receiver<Break>) {
     async fn drain(stream: &mut TcpStream) {
         let mut buffer = vec![0; 16 << 10];

@@ -1,6 +1,7 @@
-//! What a checkout that was moved or renamed needs: cargo takes what was built before the move for fresh, though paths
-//! into the old place are compiled into it (`env!("CARGO_MANIFEST_DIR")`, `env!("CARGO_BIN_EXE_…")`). The same is so
-//! where two checkouts share a target folder, and where the target folder alone was moved.
+//! Finds out that a checkout was moved or renamed, and has cargo build again what holds paths into the old place. Cargo
+//! itself does not notice: it takes what was built before the move for fresh, though `env!("CARGO_MANIFEST_DIR")` and
+//! `env!("CARGO_BIN_EXE_…")` were compiled in. The same happens where two checkouts share a target folder, and where
+//! the target folder alone was moved.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -11,20 +12,20 @@ use anyhow::Context as _;
 
 use crate::run::target_folder;
 
-/// Where the note lies in the target folder: the place of the checkout and of the target folder when something was last
-/// built.
+/// Name of the note in the target folder, which holds the paths of the checkout and of the target folder at the last
+/// build.
 const NOTE: &str = "checkout.note";
-/// How a source file takes a path from cargo when it is compiled: `env!` of one of these variables.
+/// Text by which a source file takes a path from cargo when it is compiled: `env!` of one of these variables.
 const BAKED: [&str; 4] = [
     "env!(\"CARGO_BIN_EXE_",
     "env!(\"CARGO_MANIFEST_DIR\"",
     "env!(\"CARGO_MANIFEST_PATH\"",
     "env!(\"CARGO_TARGET_TMPDIR\"",
 ];
-/// Folders with no sources of ours in them.
+/// Folders that hold no sources of this project.
 const SKIPPED: [&str; 3] = [".git", "node_modules", "target"];
 
-/// Lets cargo build again what names the place where it was built, if that is no longer where it lies.
+/// Marks as changed the sources that were compiled with a path into another place than the present one.
 pub(crate) fn notice_a_move() -> anyhow::Result<()> {
     let target = target_folder()?;
     let root = fs::canonicalize(".").context("the workspace cannot be found")?;
@@ -38,8 +39,9 @@ pub(crate) fn notice_a_move() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares the place with the note and writes it anew; after a move, marks the sources that take paths from cargo as
-/// changed. Without a note, `built_for` tells where the checkout was. Gives the number of files that were marked.
+/// Compares the present place with the note and writes the note anew. After a move, marks the sources that take paths
+/// from cargo as changed. Without a note, `built_for` tells where the checkout was. Returns the number of files that
+/// were marked.
 fn follow(root: &Path, target: &Path, built_for: &Path) -> anyhow::Result<usize> {
     let note = target.join(NOTE);
     let place = format!("{}\n{}\n", root.display(), target.display());
@@ -69,7 +71,7 @@ fn touch_sources(root: &Path, target: &Path) -> anyhow::Result<usize> {
     Ok(touched)
 }
 
-/// Lists the `.rs` files below a folder, without what is built or not ours.
+/// Lists the `.rs` files below a folder, without build output and other people's code.
 pub(crate) fn sources(root: &Path, target: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut folders = vec![root.to_owned()];
     let mut files = Vec::new();
@@ -99,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// A checkout with one file that takes a path from cargo and one that does not, both of yesterday.
+    /// Makes a checkout with one file that takes a path from cargo and one that does not, both changed yesterday.
     fn checkout(root: &Path) -> SystemTime {
         let yesterday = SystemTime::now() - Duration::from_secs(86_400);
         fs::create_dir_all(root.join("src/target")).unwrap();

@@ -1,4 +1,5 @@
-//! The sources of crates from the registry, by way of cargo: it knows the user's mirrors, proxies and vendored folders.
+//! Fetches the sources of crates from the registry through cargo, which knows the user's mirrors, proxies and vendored
+//! folders.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::run::{cargo, target_folder};
 ///
 /// The features of the crate play no part; those that it depends on come along, as cargo fetches whole projects only.
 pub(crate) fn source(name: &str, version: &str) -> anyhow::Result<PathBuf> {
-    // Cargo takes a third of a second for an answer.
+    // Answers of earlier calls: cargo takes a third of a second for each.
     static KNOWN: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
     let key = (name.to_owned(), version.to_owned());
     if let Some(folder) = KNOWN.lock().ok().and_then(|known| known.get(&key).cloned()) {
@@ -29,7 +30,7 @@ pub(crate) fn source(name: &str, version: &str) -> anyhow::Result<PathBuf> {
 
 fn asked_for(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let project = Scratch::with(&format!("{name}-{version}"), name, &format!("={version}"))?;
-    // Mostly it lies here already, and then no network is needed.
+    // Try without the network first: the source is here in most cases.
     let metadata = match project.metadata(&["--offline"]) {
         Ok(metadata) => metadata,
         Err(_) => {
@@ -44,10 +45,10 @@ fn asked_for(name: &str, version: &str) -> anyhow::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The newest version of a crate that is neither yanked nor a pre-release. This asks the registry.
+/// Asks the registry for the newest version of a crate that is neither yanked nor a pre-release.
 pub(crate) fn newest(name: &str) -> anyhow::Result<String> {
     let project = Scratch::with(&format!("{name}-newest"), name, "*")?;
-    // What an earlier run found is in its way.
+    // A lock file of an earlier run would pin an older version.
     match std::fs::remove_file(project.folder.join("Cargo.lock")) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -60,7 +61,7 @@ pub(crate) fn newest(name: &str) -> anyhow::Result<String> {
     locked_version(&lock, name).with_context(|| format!("cargo found no version of {name}"))
 }
 
-/// Whether the registry has a version of a crate that meets a requirement, and which.
+/// Returns a version of a crate that meets a requirement; asks the registry if this machine has none.
 pub(crate) fn matching(name: &str, requirement: &str) -> anyhow::Result<String> {
     let project = Scratch::with(&format!("{name}-matching"), name, requirement)?;
     let metadata = match project.metadata(&["--offline"]) {
@@ -70,27 +71,27 @@ pub(crate) fn matching(name: &str, requirement: &str) -> anyhow::Result<String> 
     Ok(package(&metadata, name)?["version"].as_str().context("cargo metadata gives no version")?.to_owned())
 }
 
-/// The version of a package in a `Cargo.lock`.
+/// Returns the version of a package in a `Cargo.lock`.
 pub(crate) fn locked_version(lock: &str, name: &str) -> Option<String> {
     let name = format!("name = \"{name}\"");
     let mut lines = lock.lines().skip_while(|line| *line != name);
     Some(lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')?.to_owned())
 }
 
-/// The value of `#define NAME value` in a header of C.
+/// Returns the value of `#define NAME value` in a C header.
 pub(crate) fn defined<'a>(header: &'a str, name: &str) -> anyhow::Result<&'a str> {
     let values = header.lines().filter_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
     values.map(str::trim).next().with_context(|| format!("a header of V8 does not define {name}"))
 }
 
-/// V8's own version in its header `v8-version.h`: four numbers.
+/// Returns V8's own version, four numbers, from its header `v8-version.h`.
 pub(crate) fn v8_version(header: &str) -> anyhow::Result<String> {
     let numbers = ["V8_MAJOR_VERSION", "V8_MINOR_VERSION", "V8_BUILD_NUMBER", "V8_PATCH_LEVEL"];
     let numbers = numbers.map(|name| defined(header, name));
     Ok(numbers.into_iter().collect::<anyhow::Result<Vec<_>>>()?.join("."))
 }
 
-/// An empty project of its own with one dependency, so that cargo can be asked about it.
+/// Empty project with one dependency, about which cargo is asked.
 struct Scratch {
     folder: PathBuf,
 }
@@ -100,12 +101,12 @@ impl Scratch {
         let folder = target_folder()?.join("crate-sources").join(folder);
         std::fs::create_dir_all(folder.join("src"))?;
         std::fs::write(folder.join("src/lib.rs"), "")?;
-        // The empty workspace keeps it out of ours, in whose folder it lies.
+        // The empty workspace keeps the project out of this repository's workspace, in whose folder it lies.
         let manifest = format!(
             "[package]\nname = \"scratch\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n\
              [dependencies]\n{name} = \"{requirement}\"\n\n[workspace]\n"
         );
-        // Others may be reading it.
+        // Write only what has changed: another run may be reading it.
         if !std::fs::read_to_string(folder.join("Cargo.toml")).is_ok_and(|now| now == manifest) {
             let new = folder.join(format!("Cargo.toml.{}", std::process::id()));
             std::fs::write(&new, manifest)?;
@@ -118,23 +119,23 @@ impl Scratch {
         self.folder.join("Cargo.toml")
     }
 
-    /// What cargo knows of the project, after it has fetched all of it.
+    /// Fetches all packages of the project and returns what cargo knows of them.
     fn metadata(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         let mut metadata = cargo();
-        // It runs in our folder, where cargo looks for its configuration.
+        // Run it in the present folder, where cargo looks for its configuration.
         metadata.args(["metadata", "--format-version", "1"]).args(arguments);
         let json = run(metadata.arg("--manifest-path").arg(self.manifest()))?;
         serde_json::from_slice(&json).context("cargo metadata gives no JSON")
     }
 }
 
-/// The one package of a name among those of `cargo metadata`.
+/// Finds the only package of a name in the output of `cargo metadata`.
 fn package<'a>(metadata: &'a Value, name: &str) -> anyhow::Result<&'a Value> {
     let packages = metadata["packages"].as_array().context("cargo metadata gives no packages")?;
     packages.iter().find(|package| package["name"] == name).with_context(|| format!("cargo does not know {name}"))
 }
 
-/// The output of a cargo that may use the network. Its own time limits bound it.
+/// Runs a cargo that may use the network and returns its output. Cargo's own time limits bound it.
 fn run(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?} cannot be run"))?;
     if !output.status.success() {

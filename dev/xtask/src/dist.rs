@@ -1,4 +1,4 @@
-//! A release for others: static binaries, the image, what they are made of, completions and checksums.
+//! Makes a release: static binaries, the image, lists of the components (SBOM), completions and checksums.
 
 mod again;
 mod image;
@@ -17,11 +17,11 @@ use crate::run::{output, step, target_folder};
 use crate::static_build::{self, HOST, Program, RELAY};
 use source::Source;
 
-/// What is released, and what its files are named after.
+/// Programs that are released.
 const PROGRAMS: [Program; 2] = [RELAY, HOST];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What `cargo xtask dist` takes.
+/// Arguments of `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DistArgs {
     /// Build it again from a clone in another folder, and compare every byte
@@ -35,10 +35,10 @@ pub(crate) struct DistArgs {
     without_image: bool,
 }
 
-/// Where one run works. What an interrupted one left there is gone at the next.
+/// Folder that one run works in. What an interrupted run left in it is removed by the next.
 struct Workshop {
     folder: PathBuf,
-    /// Held as long as this run works here; the system lets go of it at its end, whatever that is.
+    /// Lock on the folder. The system releases it when this process ends, however it ends.
     _lock: File,
 }
 
@@ -68,7 +68,7 @@ impl Workshop {
 pub(crate) fn dist(args: &DistArgs) -> anyhow::Result<()> {
     let source = Source::of_working_tree(args.allow_dirty)?;
     let workshop = Workshop::enter()?;
-    // Asked for early: building takes long, and to be told after it that there is none is a pity.
+    // Look for the engine before the build, which takes long.
     let engine = if args.without_image { None } else { Some(Engine::find_or_start()?) };
 
     let release = workshop.create("release")?;
@@ -95,7 +95,7 @@ pub(crate) fn dist(args: &DistArgs) -> anyhow::Result<()> {
     if args.check { again::check(&place, &source, args.without_image) } else { Ok(()) }
 }
 
-/// Completions of each program for each shell, under the names by which the shells find them.
+/// Writes the completions of each program for each shell, under the names by which the shells find them.
 fn completions(release: &Path) -> anyhow::Result<()> {
     let folder = release.join("completions");
     fs::create_dir(&folder)?;

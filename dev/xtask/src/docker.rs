@@ -1,4 +1,4 @@
-//! A Docker engine to test against, and the image.
+//! Finds or starts a Docker engine, and builds the image.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use crate::run::{check, output, step, target_folder};
 use crate::static_build;
 use crate::system::{has, install};
 
-/// The name of the image that is built.
+/// Name of the image.
 const IMAGE: &str = "sandbox-relay:local";
 const DOCKERFILE: &str = "docker/Dockerfile";
-/// The binary's name in the build context, as the Dockerfile copies it.
+/// Name of the binary in the build context, which the Dockerfile copies.
 const STAGED: &str = "sandbox-relay.static";
 const START_WITHIN: Duration = Duration::from_secs(60);
 
-/// A Docker engine that answers.
+/// Docker engine that answers.
 #[derive(Debug)]
 pub(crate) struct Engine {
     program: &'static str,
@@ -29,7 +29,7 @@ impl Engine {
         self.program
     }
 
-    /// The engine that answers; else one that is started, and installed if need be and possible.
+    /// Returns an engine that answers. If there is none, starts one; as root on Debian, installs it first.
     pub(crate) fn find_or_start() -> anyhow::Result<Self> {
         if let Some(engine) = Self::find() {
             return Ok(engine);
@@ -49,18 +49,19 @@ impl Engine {
         Self::start()
     }
 
-    /// The engine that answers to the first client that can build an image.
+    /// Returns the engine that answers to the first client that can build an image.
     fn find() -> Option<Self> {
         Self::clients().find(Self::answers)
     }
 
-    /// The clients that can build an image, in the order in which they are tried. A client that cannot is left out
-    /// before any engine is asked: while an engine starts, the first client may ask too early and the second in time.
+    /// Lists the clients that can build an image, in the order in which they are tried. A client that cannot is left
+    /// out before any engine is asked. Otherwise, while an engine starts, the first client could ask too early, and the
+    /// second in time.
     fn clients() -> impl Iterator<Item = Self> {
         ["/usr/bin/docker", "docker"].into_iter().map(|program| Self { program }).filter(Self::can_build)
     }
 
-    /// Clients from version 23 on need a plugin, buildx, to build with BuildKit.
+    /// Returns whether the client can build with BuildKit. From version 23 on it needs the plugin buildx for that.
     fn can_build(&self) -> bool {
         let Ok(version) = output(Command::new(self.program).arg("--version")) else {
             return false;
@@ -84,7 +85,7 @@ impl Engine {
         output(Command::new(self.program).args(inspect)).ok()?.parse().ok()
     }
 
-    /// All that the engine tells of an image, as JSON.
+    /// Returns the engine's description of an image, as JSON.
     pub(crate) fn inspect(&self, image: &str) -> anyhow::Result<String> {
         output(Command::new(self.program).args(["image", "inspect", "--format", "{{json .}}", image]))
     }
@@ -110,18 +111,18 @@ impl Engine {
     }
 }
 
-/// Whether a client of this version (`Docker version 20.10.24, build 297e128`) has BuildKit in itself.
+/// Returns whether a client of this version (`Docker version 20.10.24, build 297e128`) contains BuildKit itself.
 fn has_builder(version: &str) -> bool {
     let number = version.trim_start_matches("Docker version ").split('.').next();
     number.and_then(|major| major.parse::<u32>().ok()).is_some_and(|major| major < 23)
 }
 
-/// Builds the image with whatever engine there is; gives its name.
+/// Builds the image with the engine that answers or can be started. Returns the image's name.
 pub(crate) fn build_image() -> anyhow::Result<&'static str> {
     build_image_with(&Engine::find_or_start()?)
 }
 
-/// Builds a static binary, and the image from it; gives its name.
+/// Builds a static binary and the image from it. Returns the image's name.
 pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> {
     let binary = static_build::build(static_build::RELAY)?;
     let context = context_with(&binary, &target_folder()?)?;
@@ -131,8 +132,8 @@ pub(crate) fn build_image_with(engine: &Engine) -> anyhow::Result<&'static str> 
     Ok(IMAGE)
 }
 
-/// Makes the folder that the engine gets as its build context: `<target>/image` with nothing but the binary in it. It
-/// lies where cargo builds, wherever that is, since the repository's own folder `target` may be absent or a link.
+/// Makes the folder that the engine gets as its build context: `<target>/image`, with only the binary in it. `target`
+/// is the folder that cargo builds into, since the repository's own folder `target` may be missing or a link.
 fn context_with(binary: &Path, target: &Path) -> anyhow::Result<PathBuf> {
     let context = target.join("image");
     std::fs::create_dir_all(&context)?;
@@ -147,7 +148,7 @@ fn build_command(docker: &str, context: &Path) -> Command {
     build
 }
 
-/// The size of the image, if there is one.
+/// Returns the size of the image in bytes; `None`: there is no image.
 pub(crate) fn image_bytes() -> Option<u64> {
     Engine::find()?.image_bytes()
 }

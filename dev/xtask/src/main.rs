@@ -1,4 +1,4 @@
-//! `cargo xtask`: the one entry point for people and CI.
+//! `cargo xtask`: runs everything that people and CI do with this repository.
 
 mod checkout;
 mod crates;
@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 use run::{cargo, cargo_with_lints, step};
 use v8::check::Profile;
 
-/// How many files lie in a folder of dependencies where little more than this program was built.
+/// Maximum number of files in a folder of dependencies in which little more than this program was built.
 const MOST_OF_XTASK: usize = 1000;
 
 /// Builds, shows, tests and measures the project.
@@ -89,8 +89,8 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<()> {
-    // Paths are relative to the workspace, wherever the command was typed. Cargo says where it is now; the compiler
-    // knew where it was then.
+    // Paths are relative to the workspace, wherever the command was typed. At run time cargo tells where the workspace
+    // is; what the compiler knew may be out of date.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = PathBuf::from(package).join("../..");
     let typed_in = std::env::current_dir()?;
@@ -116,7 +116,7 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Makes sure of what every build needs: a machine of the right kind, and V8.
+/// Checks what every build needs: a machine of the right kind, and V8.
 fn provide(typed_in: &Path, profile: Profile) -> anyhow::Result<()> {
     let (folder, bytes) = match profile {
         Profile::Debug => ("debug/deps", 8 << 30),
@@ -124,14 +124,14 @@ fn provide(typed_in: &Path, profile: Profile) -> anyhow::Result<()> {
     };
     let target = run::target_folder()?;
     let needs = system::Needs::default().machine().program("cc", "gcc and libc6-dev").program("gzip", "gzip");
-    // Where most was built before, most of the room is taken already. We ourselves are a few small crates.
+    // An earlier build has taken most of the disk space already. A build of this program alone takes little.
     let few = std::fs::read_dir(target.join(folder)).map_or(0, Iterator::count) < MOST_OF_XTASK;
     let needs = if few { needs.disk(&target, bytes)? } else { needs };
     needs.memory(1 << 30).check("")?;
     v8::provide(typed_in, profile)
 }
 
-/// Tells whether this is CI, which leaves nothing out for want of a registry.
+/// Returns whether this is CI, where a missing registry is a failure.
 fn is_ci() -> bool {
     std::env::var_os("CI").is_some()
 }
@@ -149,7 +149,7 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     step("Checking the format");
     run::check(cargo().args(["fmt", "--all", "--check"]))?;
     house::check(is_ci())?;
-    // All that may be missing, before what takes long.
+    // Look for everything that may be missing before the long steps begin.
     cargo_with_lints()?;
     let docker = if without_container { None } else { Some(docker::Engine::find_or_start()?) };
     system::provide()?;
@@ -164,7 +164,7 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     run::check_within(run::TEST_LIMIT, &mut tests)?;
     models()?;
     if system::is_debian() {
-        // CI has to see it done; a machine behind a wall may have no packages for it.
+        // CI requires it. On another machine the packages for it may be missing.
         v8::configure_only(is_ci())?;
     } else {
         step("Building V8 from source is tried on Debian alone: this system is another");
@@ -177,7 +177,7 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     let image = docker::build_image_with(&engine)?;
     step("Running the tests against a container");
     let mut command = cargo_with_lints()?;
-    // In the workspace, for the sake of the features that everything was built with.
+    // Build the whole workspace, so that the features are those of the other builds.
     command.args(["test", "--workspace", "--locked", "--test", "container"]);
     command.env("RELAY_TEST_IMAGE", image).env("RELAY_TEST_DOCKER", engine.program());
     run::check_within(run::TEST_LIMIT, &mut command)?;
@@ -186,9 +186,9 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds and tests what is there only with the feature `rig`, and what meets it. It has a build of its own: rig
-/// changes in what order the members of JSON stand, for all that is built together with it. The workspace is selected
-/// with it, so that whatever does not depend on that is shared with the other tests.
+/// Builds and tests what needs the feature `rig`, in a build of its own: rig changes the order of the members of JSON
+/// objects in all packages that are built with it. The whole workspace is selected, so that packages which do not
+/// depend on the feature are shared with the other tests.
 fn models() -> anyhow::Result<()> {
     step("Building and testing what talks to models, with the lints");
     let modules = ["rig::", "programmatic::"];
@@ -199,7 +199,7 @@ fn models() -> anyhow::Result<()> {
         Ok(tests)
     };
     run::check_within(run::TEST_LIMIT, &mut tests()?)?;
-    // A filter that fits no test is no failure by itself.
+    // Check that the filter fits a test: cargo does not complain if it fits none.
     let listed = run::output(tests()?.arg("--list"))?;
     let absent = modules.into_iter().find(|module| !listed.lines().any(|test| test.starts_with(module)));
     absent.map_or(Ok(()), |module| anyhow::bail!("there are no tests named {module}…"))

@@ -1,4 +1,4 @@
-//! What cargo knows about the packages that the lock file names.
+//! Reads what cargo knows about the packages in the lock file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::run::{cargo, output};
 use crate::static_build::TARGET;
 
-/// Cargo's answer; its packages' sources are on this machine once it is there.
+/// Output of `cargo metadata`. After it, the sources of all packages are on this machine.
 #[derive(Debug)]
 pub(crate) struct Metadata(Value);
 
@@ -20,18 +20,19 @@ impl Metadata {
         Ok(Self(serde_json::from_str(&answer).context("cargo's metadata cannot be read")?))
     }
 
-    /// The folders that packages of registries lie in. They are named after the address of the registry or its mirror.
+    /// Returns the folders with the packages of registries. They are named after the address of the registry or of its
+    /// mirror.
     pub(crate) fn registry_folders(&self) -> BTreeSet<PathBuf> {
         let from_registry = self.packages().filter(|package| package["source"].is_string());
         from_registry.filter_map(|package| Some(folder(package)?.parent()?.to_owned())).collect()
     }
 
-    /// The packages, those of the workspace and all that they may need on this platform.
+    /// Lists the packages of the workspace and all that they may need on this platform.
     pub(crate) fn all(&self) -> anyhow::Result<Vec<Package<'_>>> {
         self.packages().map(|package| Package::of(package).context("cargo's metadata name a package oddly")).collect()
     }
 
-    /// Where the sources of a package are.
+    /// Returns the folder with the source of a package.
     pub(crate) fn folder_of(&self, name: &str) -> anyhow::Result<&Path> {
         let package = self.packages().find(|package| package["name"] == name);
         package.and_then(folder).with_context(|| format!("cargo knows no package {name}"))
@@ -42,12 +43,12 @@ impl Metadata {
     }
 }
 
-/// A package, as far as the rules of the house need it.
+/// Package, with the facts that the checks of this program need.
 #[derive(Debug)]
 pub(crate) struct Package<'a> {
     pub(crate) name: &'a str,
     pub(crate) version: &'a str,
-    /// Its expression of SPDX. `None`: it names no licence, or a file alone.
+    /// SPDX expression of its licence; `None`: it names no licence, or only a file.
     pub(crate) licence: Option<&'a str>,
     /// The folder of its manifest.
     pub(crate) folder: &'a Path,
@@ -55,12 +56,12 @@ pub(crate) struct Package<'a> {
     pub(crate) is_member: bool,
     /// Whether its manifest allows it to be published.
     pub(crate) publish: bool,
-    /// What its manifest could tell about it, and does not.
+    /// Fields of its manifest that are missing.
     pub(crate) lacks: Vec<&'static str>,
 }
 
 impl<'a> Package<'a> {
-    /// Reads what cargo tells of a package. `None`: its name, version or place is no text.
+    /// Reads a package from cargo's output. Returns `None` if its name, version or path is no text.
     pub(crate) fn of(package: &'a Value) -> Option<Self> {
         let is_empty = |field: &&str| match &package[*field] {
             Value::Array(list) => list.is_empty(),

@@ -27,7 +27,7 @@ use commands::Project;
 use report::Report;
 use worktree::Worktree;
 
-/// What the command takes.
+/// Arguments of `cargo xtask raise-v8`.
 #[derive(Debug, Args)]
 pub(crate) struct RaiseArgs {
     /// The version of the crate `v8`, such as 150.4.0 [default: the newest that cargo finds]
@@ -43,7 +43,7 @@ pub(crate) struct RaiseArgs {
     anyway: bool,
 }
 
-/// The two versions of the crate.
+/// Present version of the crate, and the version to raise it to.
 #[derive(Debug)]
 struct Versions {
     old: String,
@@ -63,7 +63,7 @@ pub(crate) fn raise(args: &RaiseArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let versions = Versions { old, new };
-    // Absolute, since some of what we start runs elsewhere.
+    // Make it absolute: some of the programs run in another folder.
     let folder = std::path::absolute(target_folder()?.join("raise-v8").join(&versions.new))?;
     std::fs::create_dir_all(&folder)?;
     let mut report = Report::new(folder.join("report.md"), &versions.old, &versions.new);
@@ -126,7 +126,8 @@ fn build_and_compare(versions: &Versions, folder: PathBuf, report: &mut Report, 
     Ok(())
 }
 
-/// A version is written into a manifest and into the names of a folder and a branch: three numbers, and nothing else.
+/// Checks that a version consists of three numbers and nothing else. It is written into a manifest and into the names
+/// of a folder and a branch.
 fn checked(version: &str) -> anyhow::Result<String> {
     let numbers: Vec<_> = version.split('.').collect();
     let is_number = |number: &&str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

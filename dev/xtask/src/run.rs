@@ -1,4 +1,4 @@
-//! Running other programs, with what they are for said before and what failed said after.
+//! Runs other programs: prints the purpose of each before, and what failed after.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -9,58 +9,58 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// How long one run of the tests may take until something is taken to hang.
+/// Time limit of one run of the tests, after which they are taken to hang.
 pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// Variables for a program.
+/// Environment variables for a program.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
-/// What every cargo gets that we start.
+/// Variables for every cargo that this program starts.
 static ENVIRONMENT: Mutex<Environment> = Mutex::new(Vec::new());
 
-/// Adds to what every cargo gets that we start from here on.
+/// Adds variables for every cargo that this program starts from now on.
 pub(crate) fn add_environment(environment: Environment) {
     if let Ok(mut all) = ENVIRONMENT.lock() {
         all.extend(environment);
     }
 }
 
-/// The cargo that runs us.
+/// Returns a command for the cargo that runs this program.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if let Ok(all) = ENVIRONMENT.lock() {
         cargo.envs(all.iter().map(|(name, value)| (name, value)));
     }
-    // A relative one was meant from where the user is, and we are elsewhere.
+    // The user means a relative folder from where the command was typed; this program has gone to another folder.
     if let (Some(_), Ok(target)) = (std::env::var_os("CARGO_TARGET_DIR"), target_folder()) {
         cargo.env("CARGO_TARGET_DIR", target);
     }
     cargo
 }
 
-/// Cargo, with the lints looked at while it builds: what is built to be tested need not be gone through a second time for
-/// them. A warning ends the build.
+/// Returns a command for cargo with Clippy's lints, so that a build checks them as well and no second pass is needed. A
+/// warning ends the build.
 pub(crate) fn cargo_with_lints() -> anyhow::Result<Command> {
     let mut cargo = cargo();
     let clippy = Path::new(cargo.get_program()).with_file_name("clippy-driver");
     if !clippy.is_file() {
         bail!("there is no clippy beside cargo: `rustup component add clippy` gets it");
     }
-    // What `cargo clippy` does itself.
+    // `cargo clippy` sets the same variable.
     cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy);
     cargo.env("CLIPPY_ARGS", "--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     Ok(cargo)
 }
 
-/// Where cargo builds.
+/// Returns the folder that cargo builds into.
 pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
-    // We lie in `<target>/debug`, and our tests one deeper.
+    // This program lies in `<target>/debug`, its tests one folder deeper.
     let own = std::env::current_exe()?;
     let folder = own.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).and_then(Path::parent);
     Ok(folder.context("this program lies in no target folder")?.to_owned())
 }
 
-/// The steps so far, with when each began.
+/// Steps so far, with the time at which each began.
 static STEPS: Mutex<Vec<(String, Instant)>> = Mutex::new(Vec::new());
 
 pub(crate) fn step(text: &str) {
@@ -70,7 +70,7 @@ pub(crate) fn step(text: &str) {
     }
 }
 
-/// Says how long each step took, and all of them.
+/// Prints the time that each step took, and the total.
 pub(crate) fn say_times() {
     let Ok(steps) = STEPS.lock() else { return };
     let now = Instant::now();
@@ -96,7 +96,7 @@ pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
 
 /// Runs a program to its end, which has to come within `limit`.
 pub(crate) fn check_within(limit: Duration, command: &mut Command) -> anyhow::Result<()> {
-    // A group of its own, so that what it started can be stopped with it.
+    // A process group, so that the program's own children can be stopped with it.
     let mut child = command.process_group(0).spawn().with_context(|| format!("{command:?} cannot be run"))?;
     let started = Instant::now();
     loop {
@@ -116,7 +116,7 @@ pub(crate) fn check_within(limit: Duration, command: &mut Command) -> anyhow::Re
     }
 }
 
-/// The standard output of a program.
+/// Runs a program and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().with_context(|| format!("{command:?} cannot be run"))?;
     if !output.status.success() {

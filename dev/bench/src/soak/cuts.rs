@@ -1,5 +1,5 @@
-//! The soak of cuts: connections that break at random places under load. Each call runs once, every outcome is the same bytes,
-//! and what the relay holds stays flat.
+//! Breaks the connections of a relay at random places under load. Each call must run once, every outcome must have the
+//! same bytes, and the relay's resources must not grow.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::{AT_ONCE, SESSIONS, WINDOWS, flat, held};
 
-/// The calls of one run: half of them one after the other, half at once.
+/// Number of calls in one run: half of them one after the other, half at once.
 const CALLS: usize = 40;
-/// A heartbeat at which a connection that has fallen silent is found out soon.
+/// Heartbeat by which a silent connection is detected soon.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 
 const CODE: &str = "const run = Number(read_input()), all = [];
@@ -33,7 +33,7 @@ struct Call {
     n: usize,
 }
 
-/// How often the tool ran, by run and number.
+/// Number of times that each call ran, by run and by number of the call.
 type Runs = Arc<Mutex<HashMap<u64, [u32; CALLS]>>>;
 
 fn tools(runs: &Runs) -> anyhow::Result<Tools> {
@@ -46,10 +46,10 @@ fn tools(runs: &Runs) -> anyhow::Result<Tools> {
     Ok(tools)
 }
 
-/// Breaks connections `cuts` times. `seed`: the random places come from it; by default from the time.
+/// Breaks connections `cuts` times. `seed` decides the random places; its default comes from the time.
 ///
 /// # Errors
-/// An execution failed or gave other bytes, a call did not run once, or something did not stay flat.
+/// An execution failed or gave other bytes, a call did not run once, or a resource grew.
 #[expect(clippy::print_stdout, reason = "the report is what it is for")]
 pub(crate) async fn cuts(binary: &Path, cuts: usize, seed: Option<u64>) -> anyhow::Result<()> {
     let fresh = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::from(time.subsec_nanos()));
@@ -76,7 +76,7 @@ pub(crate) async fn cuts(binary: &Path, cuts: usize, seed: Option<u64>) -> anyho
             lanes.spawn(load(client.clone(), Arc::clone(&on), Arc::clone(&runs), Arc::clone(&done)));
         }
     }
-    // The connections that the sessions began with.
+    // Break the first connections of the sessions, too.
     proxy.break_all(relay_test_support::fault::Break::Reset);
     let broken = |fates: &[relay_test_support::fault::Fate]| fates.iter().filter(|fate| fate.broken.is_some()).count();
     println!("{:>7} {:>10} {:>12} {:>10} {:>8}", "cuts", "relay MB", "descriptors", "processes", "runs");
@@ -86,7 +86,7 @@ pub(crate) async fn cuts(binary: &Path, cuts: usize, seed: Option<u64>) -> anyho
         let goal = cuts * number as usize / WINDOWS as usize;
         tokio::select! {
             () = proxy.until(|fates| broken(fates) >= goal) => {}
-            // A lane that ends before it is told has found something.
+            // A task that ends early has found a fault.
             Some(ended) = lanes.join_next() => ended??,
         }
         let (resident_mb, open, children) = held(pid)?;
@@ -111,7 +111,7 @@ pub(crate) async fn cuts(binary: &Path, cuts: usize, seed: Option<u64>) -> anyho
     Ok(())
 }
 
-/// One execution after the other, until it is over.
+/// Runs one execution after the other, until the soak is over.
 async fn load(client: Client, on: Arc<AtomicBool>, runs: Runs, done: Arc<AtomicU64>) -> anyhow::Result<()> {
     static RUN: AtomicU64 = AtomicU64::new(0);
     let expected = format!("\"{}\"", (0..CALLS).map(|n| (n * 7).to_string()).collect::<Vec<_>>().join(","));

@@ -120,7 +120,7 @@ async fn claims(place: &str, claims: &Value) {
         assert_eq!(limits.get(name), value.as_u64().as_ref(), "{place}: {name}");
     }
     assert!(client.warnings().is_empty(), "{place}: {:?}", client.warnings());
-    // Each of them counts: with another id the same token is good, and with another claim it is not.
+    // Each claim matters: other tools are accepted, another value of any other claim is refused.
     for (number, (name, other)) in
         [("tools", json!(["*"])), ("sub", json!("")), ("exp", json!(1)), ("iss", json!("x")), ("aud", json!("x"))]
             .into_iter()
@@ -131,7 +131,7 @@ async fn claims(place: &str, claims: &Value) {
         changed[name] = other;
         assert_eq!(connect(&changed).await.is_ok(), name == "tools", "{place}: another {name}");
     }
-    // A second look at the first token, which was used.
+    // The token was used before, and is accepted only once.
     assert!(connect(claims).await.is_err(), "{place}: it was good twice");
 }
 

@@ -1,6 +1,6 @@
-//! Programs of the pages that run as they stand there, with a relay of their own.
+//! Runs the programs of the pages as they stand there, with a relay of their own.
 
-/// The program of the README.
+/// Program of the README.
 #[allow(clippy::print_stdout, reason = "the page shows what it prints")]
 mod readme {
     include!(concat!(env!("OUT_DIR"), "/readme.rs"));
@@ -12,7 +12,7 @@ mod readme {
     }
 }
 
-/// The test that docs/rust.md shows, which is one here, too.
+/// Test in docs/rust.md, which runs here as a test, too.
 mod application {
     include!(concat!(env!("OUT_DIR"), "/test.rs"));
 }

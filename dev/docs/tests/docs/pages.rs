@@ -8,12 +8,12 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 /// Holds a page of Markdown.
 pub(crate) struct Page {
-    /// From the root of the repository, such as `docs/code.md`.
+    /// Path from the root of the repository, such as `docs/code.md`.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) blocks: Vec<Block>,
     pub(crate) links: Vec<Link>,
-    /// The anchors of the headings, as GitHub makes them.
+    /// Anchors of the headings, as GitHub makes them.
     pub(crate) anchors: Vec<String>,
     pub(crate) tables: Vec<Table>,
 }
@@ -21,10 +21,10 @@ pub(crate) struct Page {
 /// Holds a block of code.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// The text behind the fence, such as `rust,no_run`; empty without one.
+    /// Text behind the fence, such as `rust,no_run`; empty if there is none.
     pub(crate) info: String,
     pub(crate) text: String,
-    /// From 1.
+    /// Number of its first line, counted from 1.
     pub(crate) line: usize,
 }
 

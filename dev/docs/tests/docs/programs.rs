@@ -37,7 +37,7 @@ pub(crate) fn printed(name: &str, arguments: &[&str]) -> String {
 /// Holds a flag as `--help` shows it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Flag {
-    /// Without the dashes.
+    /// Name without the dashes.
     pub(crate) name: String,
     pub(crate) variable: Option<String>,
     pub(crate) default: Option<String>,

@@ -27,7 +27,7 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("sha256sum --check SHA256SUMS", "needs a release; `cargo xtask dist` writes that file"),
 ];
 
-/// Lists the programs that are run here, beside `unset`.
+/// Lists the programs that the blocks may use, beside `unset`.
 const PROGRAMS: [&str; 7] = ["curl", "echo", "export", "openssl", "python3", "relay-host", "sandbox-relay"];
 
 /// Lists lines that commands of a page must print, because the page says so.
@@ -144,7 +144,7 @@ fn script(page: &Page) -> String {
                 Class::Mcp => writeln!(script, "python3 mcp_client.py {command}").unwrap(),
                 Class::Server(port) => {
                     let own = format!(":{port}");
-                    // The variable counts where the command has no `--listen`.
+                    // The variable has an effect only where the command has no `--listen`.
                     let command = format!("RELAY_LISTEN=127.0.0.1:0 exec {}", command.replace(&own, ":0"));
                     writeln!(
                         script,
@@ -187,7 +187,7 @@ fn elsewhere(at: usize, command: &str, place: &str) {
                     "demo" => "quickstart",
                     _ => "relay-study",
                 };
-                // The command may hand its arguments on to that program.
+                // The command may pass its arguments on to that program.
                 let takes = |help: &str| help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n"));
                 assert!(takes(&help) || takes(&printed(program, &["--help"])), "{place}: there is no {flag}");
             }
@@ -215,7 +215,7 @@ fn elsewhere(at: usize, command: &str, place: &str) {
 }
 
 fn printed_by_xtask(command: &str) -> String {
-    // It goes to the workspace, which cargo would tell it.
+    // xtask works in the workspace, whose path cargo passes in this variable.
     let output = Command::new(crate::programs::program("xtask"))
         .args(["help", command])
         .env("CARGO_MANIFEST_DIR", root().join("dev/xtask"))
@@ -250,7 +250,7 @@ fn run(page: &Page) -> String {
     let folder = fixtures(page);
     let file = folder.path().join("page.sh");
     fs::write(&file, script(page)).unwrap();
-    // A session of its own, without a terminal that somebody could be asked at.
+    // A session without a terminal, so that no program can ask a question there.
     let mut command = Command::new("setsid");
     command.args(["--wait", "timeout", "--kill-after=5", PATIENCE, "bash"]).arg(&file).current_dir(folder.path());
     command.env_clear().env("PATH", path()).env("HOME", folder.path());

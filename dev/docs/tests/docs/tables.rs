@@ -107,7 +107,7 @@ fn every_figure_of_the_readme_is_one_of_all_figures() {
     }
 }
 
-/// Settings are compared with their page by the relay's own tests; here it is the rest.
+/// The relay's own tests compare the settings with their page; this test compares the other flags.
 #[test]
 fn every_flag_of_the_relay_is_described() {
     let (page, settings) = (page("docs/running-the-relay.md"), page("docs/settings.md"));
@@ -186,7 +186,7 @@ fn every_claim_of_a_token_is_described() {
     let fields = claims.lines().filter_map(|line| Some(line.trim().split_once(": ")?.0));
     let mut read: BTreeSet<_> = fields.filter(|field| field.chars().all(|it| it.is_ascii_lowercase())).collect();
     assert!(read.len() > 6, "{read:?}");
-    // The library that verifies tokens reads it by itself.
+    // The library checks `nbf` only if told to.
     assert!(source.contains("validate_nbf: true"));
     read.insert("nbf");
     let page = page("docs/tokens-and-tls.md");
@@ -200,7 +200,7 @@ fn every_flag_of_token_is_described() {
     let own: BTreeSet<_> = own.iter().map(|cell| cell.split(' ').next().unwrap()).collect();
     let of_serve: BTreeSet<_> = flags("sandbox-relay", &["serve"]).into_iter().map(|flag| flag.name).collect();
     let flags = flags("sandbox-relay", &["token"]);
-    // Those of keys are shared with serve. `--jit` is of both, and says something else here.
+    // The flags of keys are those of `serve`. Both commands have `--jit`, with different meanings.
     let expected = flags.iter().filter(|flag| !of_serve.contains(&flag.name) || flag.name == "jit");
     let expected: Vec<_> = expected.map(|flag| format!("--{}", flag.name)).collect();
     assert_eq!(own, expected.iter().map(String::as_str).collect());
@@ -215,7 +215,7 @@ fn every_feature_of_the_library_is_described() {
     let page = page("docs/rust.md");
     let described: BTreeMap<&str, &str> =
         page.table(&["feature", "default"]).rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
-    // The others are for tests of this repository, and for the program.
+    // The other features are for the tests of this repository and for the program.
     let own = ["default", "cli", "fuzzing", "bench"];
     for feature in features.keys().filter(|name| !own.contains(&name.as_str())) {
         let default = if defaults.iter().any(|it| it.as_str() == Some(feature)) { "on" } else { "off" };
@@ -223,7 +223,7 @@ fn every_feature_of_the_library_is_described() {
     }
 }
 
-/// Messages that other programs write.
+/// Messages that other programs print.
 const FOREIGN: [&str; 1] = ["linker cc not found"];
 
 #[test]
@@ -233,7 +233,7 @@ fn every_message_that_is_explained_is_one_that_is_written() {
         read_sources(&root().join(folder), &mut sources);
     }
     let page = page("docs/troubleshooting.md");
-    // Rows that begin with a message, as it is written between backticks.
+    // Rows that begin with a message, between backticks.
     let messages = page.text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(text, _)| text);
     let messages: Vec<_> = messages.filter(|text| text.contains(' ') && !text.contains("sandbox-relay ")).collect();
     assert!(messages.len() > 10, "{messages:?}");
@@ -244,7 +244,7 @@ fn every_message_that_is_explained_is_one_that_is_written() {
     }
 }
 
-/// Reads all Rust below a folder, with each text that goes on in the next line in one line.
+/// Reads all Rust files below a folder. Joins texts that continue in the next line.
 fn read_sources(folder: &Path, sources: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

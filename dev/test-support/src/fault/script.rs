@@ -1,37 +1,37 @@
-//! What is to happen to one connection.
+//! Says when and how the proxy breaks one connection.
 
 use std::time::Duration;
 
-/// The direction of a message.
+/// Direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     ToRelay,
     ToHost,
 }
 
-/// The place in a message at which the connection breaks.
+/// Place in a message at which the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The message is lost.
     Before,
     /// Half of it arrives.
     Inside,
-    /// It arrives, and nothing after it.
+    /// It arrives completely; nothing after it does.
     After,
 }
 
-/// The way in which both ends lose a connection.
+/// Way in which a connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// Both get a RST.
+    /// Both ends get a RST.
     Reset,
-    /// Both get a FIN.
+    /// Both ends get a FIN.
     Finish,
-    /// Neither gets anything: the connection stays open, and what they send is dropped.
+    /// Neither end gets anything: the connection stays open, and what they send is dropped.
     Silence,
 }
 
-/// What happens to one connection. The default forwards everything.
+/// Faults of one connection. The default forwards everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Script {
     pub(super) cut: Option<(Way, u64, Place, Break)>,
@@ -58,13 +58,13 @@ impl Script {
         Self { cut: Some((way, message, place, how)), ..self }
     }
 
-    /// Breaks the connection when it is this old, unless [`Script::cut`] has done it.
+    /// Breaks the connection at this age, unless [`Script::cut`] has broken it before.
     #[must_use]
     pub fn cut_after(self, age: Duration, how: Break) -> Self {
         Self { after: Some((age, how)), ..self }
     }
 
-    /// Waits so long before each frame of either direction is forwarded.
+    /// Delays each frame of both directions by this time.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -90,7 +90,7 @@ impl Script {
         let place = [Place::Before, Place::Inside, Place::After][usize::try_from(below(3)).unwrap_or_default()];
         match below(25) {
             0 => Self::refused(),
-            // A handshake that falls silent costs the whole time limit of a connection attempt.
+            // A silent handshake would take the whole time limit of a connection attempt.
             1 => Self::clean().cut(way, 0, place, Break::Reset),
             2..10 => Self::clean().cut_after(Duration::from_micros(1 + below(50_000)), how),
             _ => Self::clean().cut(way, 1 + below(40), place, how),

@@ -1,4 +1,4 @@
-//! The proxy between a real WebSocket client and a real server, which echoes.
+//! Tests the proxy between a real WebSocket client and a real server, which echoes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::within;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A server that gives every message back with `name` before it, and how each of its connections ended.
+/// Starts a server that echoes every message with `name` before it. Reports how each of its connections ended.
 async fn echo(name: &'static str) -> (String, tokio::sync::mpsc::Receiver<(usize, Result<(), String>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -90,7 +90,7 @@ async fn without_a_fault_everything_passes_and_the_close_too() {
 async fn a_connection_breaks_at_the_message_that_the_script_names() {
     use Place::{After, Before, Inside};
     use Way::{ToHost, ToRelay};
-    // The direction, the message and the place; how many the server got, and how many answers came back.
+    // Each case: direction, message and place; number of messages at the server and of answers at the client.
     let cases = [
         (ToRelay, 3, Before, 2, 2),
         (ToRelay, 3, Inside, 2, 2),

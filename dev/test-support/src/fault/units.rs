@@ -1,24 +1,24 @@
-//! A stream of bytes as one HTTP head and the WebSocket frames that follow it.
+//! Splits a stream of bytes into an HTTP head and the WebSocket frames after it.
 
 use std::io;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// The most bytes of one head or frame.
+/// Maximum number of bytes of a head or frame.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// The head, or one frame with its header.
+/// HTTP head, or frame with its header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) bytes: Bytes,
-    /// It begins a message. The head counts as a message of its own.
+    /// Whether it begins a message. The head counts as a message.
     pub(super) is_first: bool,
-    /// It ends a message.
+    /// Whether it ends a message.
     pub(super) is_last: bool,
 }
 
-/// Reads units. Payloads are not looked at, so it does not matter whether they are masked.
+/// Reader of units. It does not look at payloads, so they may be masked.
 pub(super) struct Units<R> {
     from: R,
     buffer: BytesMut,
@@ -30,7 +30,7 @@ impl<R: AsyncRead + Unpin> Units<R> {
         Self { from, buffer: BytesMut::new(), is_head: true }
     }
 
-    /// Returns the next unit; `None`: the stream has ended. What it ended within is dropped.
+    /// Returns the next unit; `None`: the stream has ended. An incomplete unit at its end is dropped.
     ///
     /// # Errors
     /// The stream cannot be read, or a unit is longer than [`MOST_BYTES`].
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> Units<R> {
     }
 }
 
-/// Returns the length of the HTTP head; `None`: its end has not come yet.
+/// Returns the length of the HTTP head; `None`: it is not complete yet.
 fn head_length(bytes: &[u8]) -> Option<u64> {
     bytes.windows(4).position(|end| end == b"\r\n\r\n").map(|before| before as u64 + 4)
 }

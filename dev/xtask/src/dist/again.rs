@@ -1,4 +1,4 @@
-//! The same release once more, from a clone in another folder: what differs is named.
+//! Builds a release once more, from a clone in another folder, and names the files that differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use anyhow::bail;
 use super::{remove, source::Source, sums};
 use crate::run::{cargo, check as run, step, target_folder};
 
-/// Builds the commit again and compares. The clone stays where the releases differ, to be looked at.
+/// Builds the commit again and compares. Where the releases differ, the clone stays, so that it can be looked at.
 pub(super) fn check(first: &Path, source: &Source, without_image: bool) -> anyhow::Result<()> {
     let folder = target_folder()?.join("dist-check");
     step(&format!("Building it again in {}", folder.display()));
@@ -20,11 +20,11 @@ pub(super) fn check(first: &Path, source: &Source, without_image: bool) -> anyho
     let git = || Command::new("git");
     run(git().args(["clone", "--quiet", "--no-checkout", "."]).arg(&clone))?;
     run(git().arg("-C").arg(&clone).args(["checkout", "--quiet", "--detach", &source.commit]))?;
-    // What lies beside a checkout, V8 for one, lies beside this one, too.
+    // A folder beside the checkout may hold V8: the clone finds it at the same relative path.
     if let Ok(beside) = fs::canonicalize("../shared") {
         symlink(beside, folder.join("shared"))?;
     }
-    // A tool's own bytes are not what is compared.
+    // The tools may differ from run to run; only what they make is compared.
     let target = clone.join("target");
     fs::create_dir(&target)?;
     symlink(target_folder()?.join("tools"), target.join("tools"))?;
@@ -48,7 +48,7 @@ pub(super) fn check(first: &Path, source: &Source, without_image: bool) -> anyho
     Ok(())
 }
 
-/// The files that are not the same in both, or in one of them only.
+/// Lists the files that are not the same in both releases, or are in one of them only.
 fn different<'a>(first: &'a BTreeMap<String, String>, second: &'a BTreeMap<String, String>) -> BTreeSet<&'a str> {
     let names = first.keys().chain(second.keys());
     names.filter(|name| first.get(*name) != second.get(*name)).map(String::as_str).collect()

@@ -1,4 +1,4 @@
-//! The image as a tar file for `docker load`, without the times and the storage of the engine that built it.
+//! Writes the image as a tar file for `docker load`, without the times and storage format of the engine that built it.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,8 @@ use crate::run::step;
 use crate::static_build::RELAY;
 use crate::v8::sha256;
 
-/// What a container is started with. All else that engines tell is about them, and differs from one to the next.
+/// Members of an image's configuration that decide how a container runs. The others describe the engine and differ from
+/// one engine to the next.
 const KEPT: [&str; 10] = [
     "Cmd",
     "Entrypoint",
@@ -34,7 +35,7 @@ pub(super) fn write(engine: &Engine, release: &Path, layer: &Path, source: &Sour
     let image = engine.inspect(build_image_with(engine)?)?;
     step("Writing the image as a file");
     let image: Value = serde_json::from_str(&image).context("the engine's answer about the image cannot be read")?;
-    // The layer is written here, as the Dockerfile has it: a second one would be missing.
+    // The layer is written here as the Dockerfile makes it. If the Dockerfile made a second one, it would be missing.
     let layers = image["RootFS"]["Layers"].as_array().map_or(0, Vec::len);
     if layers != 1 {
         bail!("the image has {layers} layers, and dev/xtask/src/dist/image.rs knows of one, with the relay in it");
@@ -44,7 +45,7 @@ pub(super) fn write(engine: &Engine, release: &Path, layer: &Path, source: &Sour
     write_archive(&config, layer, &release.join("sandbox-relay-image.tar"), source)
 }
 
-/// The one layer: the relay, for everybody to run and for root to change.
+/// Writes the only layer: the relay, which all may execute and only root may change.
 fn write_layer(relay: &Path, layer: &Path, source: &Source) -> anyhow::Result<()> {
     let mut archive = Builder::new(File::create(layer)?);
     let relay = File::open(relay)?;
@@ -66,7 +67,7 @@ fn config(image: &Value, layer_sum: &str, source: &Source) -> Value {
     })
 }
 
-/// The archive that `docker save` writes: the layer, the image's configuration, and a list of them.
+/// Writes the archive in the form of `docker save`: the layer, the image's configuration, and a manifest of both.
 fn write_archive(config: &Value, layer: &Path, archive: &Path, source: &Source) -> anyhow::Result<()> {
     let list = json!([{
         "Config": "config.json",

@@ -1,5 +1,5 @@
-//! What each program is made of, as CycloneDX: crates as `cargo-cyclonedx` lists them, less what is not linked, and what is
-//! no crate.
+//! Lists what each program consists of, as CycloneDX: the crates that `cargo-cyclonedx` finds, without those that are
+//! not linked, and with native code added.
 
 mod native;
 
@@ -18,18 +18,18 @@ use crate::static_build::{Program, TARGET};
 use crate::v8::sha256;
 use native::Native;
 
-/// The tool, and the version whose output is known here.
+/// Program that lists the crates, and the version whose output this module can read.
 const TOOL: &str = "cargo-cyclonedx";
 const TOOL_VERSION: &str = "0.5.9";
 
-/// A crate, as its name and version.
+/// Name and version of a crate.
 type Crate = (String, String);
 
 /// Writes `<program>.cdx.json` for each program; `sources` is an empty folder to work in.
 pub(super) fn write(release: &Path, sources: &Path, source: &Source) -> anyhow::Result<()> {
     let tool = tool()?;
     step("Listing what the programs are made of");
-    // It writes beside every manifest that it finds: that must not be the working tree.
+    // The program writes beside every manifest that it finds, so it works on a copy of the tree.
     copy_to(sources)?;
     let mut list = Command::new(tool);
     list.args(["cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5", "--describe", "binaries"]);
@@ -49,7 +49,7 @@ pub(super) fn write(release: &Path, sources: &Path, source: &Source) -> anyhow::
     remove(sources)
 }
 
-/// The tool, installed if need be.
+/// Returns the path of the program; installs it if necessary.
 fn tool() -> anyhow::Result<PathBuf> {
     let root = target_folder()?.join("tools");
     let program = root.join("bin").join(TOOL);
@@ -66,8 +66,8 @@ fn tool() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// The crates whose code is in the program. The tool asks cargo about the whole workspace, where features that another
-/// member needs bring crates that are not in this one.
+/// Lists the crates whose code is in a program. `cargo-cyclonedx` asks about the whole workspace, where the features
+/// that other members need bring in more.
 fn linked(program: Program) -> anyhow::Result<BTreeSet<Crate>> {
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--package", program.name, "--target", TARGET, "--no-dedupe"]);
@@ -81,12 +81,12 @@ fn linked(program: Program) -> anyhow::Result<BTreeSet<Crate>> {
         anyhow::Ok((pair.0.to_owned(), pair.1.to_owned()))
     });
     let mut crates: BTreeSet<_> = crates.collect::<Result<_, _>>()?;
-    // The program itself is what the list is about.
+    // Leave out the program itself, which the list describes.
     crates.retain(|(name, _)| name != program.name);
     Ok(crates)
 }
 
-/// Leaves only these crates, and has to have all of them.
+/// Removes all crates but these from the list.
 fn prune(list: &mut Value, linked: &BTreeSet<Crate>) -> anyhow::Result<()> {
     let name = |component: &Value| {
         let text = |field: &str| component[field].as_str().unwrap_or_default().to_owned();
@@ -103,7 +103,7 @@ fn prune(list: &mut Value, linked: &BTreeSet<Crate>) -> anyhow::Result<()> {
     let dependencies = list["dependencies"].as_array_mut().context("the list has no dependencies")?;
     dependencies.retain(|dependency| kept.contains(&key(dependency["ref"].clone())));
     for dependency in dependencies {
-        // Not by an index: that would make a null of what is not there.
+        // An index would insert `null` for a missing member.
         if let Some(on) = dependency.get_mut("dependsOn").and_then(Value::as_array_mut) {
             on.retain(|on| kept.contains(&key(on.clone())));
         }
@@ -115,7 +115,7 @@ fn key(reference: Value) -> String {
     reference.as_str().unwrap_or_default().to_owned()
 }
 
-/// Says which file of which commit the list is about.
+/// Adds which file of which commit the list describes.
 fn describe(list: &mut Value, sum: &str, source: &Source) {
     let metadata = &mut list["metadata"];
     metadata["component"]["hashes"] = json!([{"alg": "SHA-256", "content": sum}]);
@@ -126,7 +126,7 @@ fn describe(list: &mut Value, sum: &str, source: &Source) {
     }
 }
 
-/// The tool names the workspace's own packages by the folder that it ran in.
+/// Removes the working folder, by which the list names the packages of the workspace.
 fn without_folder(text: &str, list: &Value, program: Program) -> anyhow::Result<String> {
     let own = key(list["metadata"]["component"]["bom-ref"].clone());
     let folder = own.split_once(&format!("/{}#", program.folder)).map(|(folder, _)| folder);

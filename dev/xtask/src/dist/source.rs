@@ -1,4 +1,4 @@
-//! What a release is built from: a commit, or a working tree that differs from it.
+//! Describes the source of a release: a commit, or a working tree that differs from it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,16 +9,16 @@ use anyhow::{Context as _, bail};
 
 use crate::run::output;
 
-/// How many of the files that are not committed a message names.
+/// Maximum number of files that a message about uncommitted changes names.
 const NAMED: usize = 10;
 
-/// A commit, and whether the working tree is just that.
+/// Commit, and whether the working tree differs from it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) commit: String,
-    /// When it was committed, in seconds: the time of everything that has to have one.
+    /// Time of the commit in seconds since 1970, which all files of the release get as their time.
     pub(super) seconds: u64,
-    /// The same as a time of RFC 3339.
+    /// The same time in the format of RFC 3339.
     pub(super) time: String,
     pub(super) is_dirty: bool,
 }
@@ -57,7 +57,7 @@ fn refusal(changes: &str) -> String {
     )
 }
 
-/// Copies the working tree, without what git ignores.
+/// Copies the working tree, without the files that git ignores.
 pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
     let files = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
     for file in files.split('\0').filter(|file| !file.is_empty()) {
@@ -66,7 +66,7 @@ pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
             fs::create_dir_all(parent)?;
         }
         match fs::copy(file, &copy) {
-            // Removed, and not committed yet.
+            // The file was removed, and the removal is not committed yet.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             copied => drop(copied.with_context(|| format!("{file} cannot be copied"))?),
         }
@@ -75,7 +75,7 @@ pub(super) fn copy_to(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn git(arguments: &[&str]) -> anyhow::Result<String> {
-    // A time is told in the zone of whoever asks.
+    // Git prints times in the zone of its environment.
     output(Command::new("git").env("TZ", "UTC").args(arguments))
 }
 

@@ -1,4 +1,4 @@
-//! SHA-256 of files, and the list of a release's files that `sha256sum --check` reads.
+//! Computes the SHA-256 of a release's files, in the list that `sha256sum --check` reads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +11,17 @@ use crate::run::output;
 
 const LIST: &str = "SHA256SUMS";
 
-/// Writes the list of all other files of the folder.
+/// Writes the list of all other files in the folder.
 pub(super) fn write(folder: &Path) -> anyhow::Result<()> {
     let mut files = files(folder)?;
     files.retain(|file| file != Path::new(LIST));
-    // The program that will check it writes it, too; it is faster than a hash compiled without optimization.
+    // Use the program that will check the list. It is faster than a hash compiled without optimization.
     let sums = output(Command::new("sha256sum").arg("--").args(files).current_dir(folder))?;
     fs::write(folder.join(LIST), sums + "\n")?;
     Ok(())
 }
 
-/// What the list says: each file with its sum.
+/// Reads the list: the sum of each file.
 pub(super) fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let list = folder.join(LIST);
     let text = fs::read_to_string(&list).with_context(|| format!("{} cannot be read", list.display()))?;
@@ -32,7 +32,7 @@ pub(super) fn read(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     pairs.collect()
 }
 
-/// All files below a folder, by names relative to it, in order.
+/// Lists all files below a folder, sorted, by paths relative to it.
 pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -62,7 +62,7 @@ mod tests {
         fs::write(folder.path().join("program"), "abc").unwrap();
         fs::write(folder.path().join("completions/_program"), "").unwrap();
         write(folder.path()).unwrap();
-        // Once more: the list does not list itself.
+        // Written a second time, the list does not contain itself.
         write(folder.path()).unwrap();
         let list = fs::read_to_string(folder.path().join(LIST)).unwrap();
         assert_eq!(

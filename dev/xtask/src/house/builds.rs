@@ -1,5 +1,5 @@
-//! Builds that share what they compile: cargo builds a package once for all commands only where its features are the
-//! same in all of them, and the features of a package follow from all packages that are built together.
+//! Checks that commands share what they compile. Cargo builds a package once for several commands only if its features
+//! are the same in all of them, and these follow from all packages that are built together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use anyhow::Context as _;
 use crate::run::{cargo, output};
 use crate::selection;
 
-/// The edges of the graph of dependencies that a build follows, and those that a build with tests does.
+/// Kinds of dependencies that a build follows, and those that a build with tests follows.
 const BUILD: &str = "normal,build";
 const TESTS: &str = "normal,build,dev";
 
-/// What a build compiles: each package, as name and version, with the sets of features that it is compiled with. There
-/// are two where a build script or macro needs others.
+/// Packages that a build compiles, by name and version, each with the sets of features that it is compiled with. There
+/// are two sets where a build script or a macro needs others.
 type Build = BTreeMap<String, BTreeSet<String>>;
 
-/// Looks at the commands that follow one another: the later one shall compile nothing that the earlier one did not.
+/// Checks pairs of commands: the later one must compile nothing that the earlier one has not compiled.
 ///
 /// # Errors
-/// Cargo cannot tell.
+/// Cargo cannot list the packages.
 pub(super) fn check() -> anyhow::Result<Vec<String>> {
     let demo = build(&selection::DEMO, BUILD)?;
     let plain = build(&[], BUILD)?;
@@ -49,14 +49,14 @@ fn parsed(tree: &str) -> anyhow::Result<Build> {
         let (package, features) = line.split_once('|').with_context(|| format!("cargo tree says {line:?}"))?;
         // A path or a remark may follow the version.
         let package = package.split(' ').take(2).collect::<Vec<_>>().join(" ");
-        // Cargo marks what it has shown before.
+        // Cargo marks a package that it has printed before.
         let features = features.strip_suffix(" (*)").unwrap_or(features).to_owned();
         build.entry(package).or_default().insert(features);
     }
     Ok(build)
 }
 
-/// Says what a build after `first` compiles once more, or newly. `first` and `second` name the commands.
+/// Lists what a build after `first` compiles again or in addition. `first` and `second` name the commands.
 fn faults((first, built): (&str, &Build), (second, wanted): (&str, &Build)) -> Vec<String> {
     let fault = |(package, sets): (&String, &BTreeSet<String>)| {
         let Some(known) = built.get(package) else {

@@ -18,10 +18,10 @@ use super::tree::{ModulePath, Tree};
 pub(super) struct Arrow {
     from: String,
     to: String,
-    /// Where it stands, the first of several places.
+    /// File with the first of several such uses.
     file: PathBuf,
     line: usize,
-    /// The path as written there.
+    /// Path as it is written in that file.
     written: String,
 }
 
@@ -35,9 +35,9 @@ impl fmt::Display for Arrow {
 /// Siblings that use each other in a circle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Circle {
-    /// A shortest circle among them; the last arrow leads back to the first.
+    /// Shortest circle among them; the last arrow leads back to the first module.
     pub(super) arrows: Vec<Arrow>,
-    /// All siblings that hang together by circles.
+    /// All siblings that are connected by circles.
     pub(super) modules: Vec<String>,
 }
 
@@ -54,10 +54,10 @@ impl fmt::Display for Circle {
     }
 }
 
-/// The arrows between the children of one module.
+/// Arrows between the children of one module.
 type Siblings = BTreeMap<(String, String), Arrow>;
 
-/// Finds the circles in a crate, one for each group of siblings that hang together.
+/// Finds the circles in a crate, one for each group of siblings that are connected.
 ///
 /// # Errors
 /// A file of the crate is missing or is no Rust.
@@ -66,14 +66,14 @@ pub(super) fn circles(root: &Path) -> anyhow::Result<Vec<Circle>> {
     Ok(levels(&tree).values().flat_map(among).collect())
 }
 
-/// The arrows of a crate, by the parent of the siblings.
+/// Groups the arrows of a crate by the parent of the siblings.
 fn levels(tree: &Tree) -> BTreeMap<ModulePath, Siblings> {
     let mut levels: BTreeMap<ModulePath, Siblings> = BTreeMap::new();
     for (from, module) in &tree.modules {
         for reference in &module.references {
             let Some(to) = tree.target(from, &reference.parts) else { continue };
             let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-            // One lies in the other, or both are the same.
+            // A module uses itself, or a module inside itself: that is no arrow.
             let (Some(_), Some(_)) = (from.get(common), to.get(common)) else { continue };
             let name = |path: &ModulePath| path[..=common].join("::");
             let arrow = Arrow {
@@ -97,7 +97,7 @@ fn among(siblings: &Siblings) -> Vec<Circle> {
     groups.filter_map(|group| circle(siblings, &graph, group)).collect()
 }
 
-/// A shortest circle within a group in which each module reaches each other one.
+/// Finds a shortest circle in a group in which each module reaches each other one.
 fn circle(siblings: &Siblings, graph: &DiGraphMap<&str, ()>, mut group: Vec<&str>) -> Option<Circle> {
     group.sort_unstable();
     let shortest = group.iter().filter_map(|start| back_to(graph, start)).min_by_key(Vec::len)?;
@@ -107,7 +107,7 @@ fn circle(siblings: &Siblings, graph: &DiGraphMap<&str, ()>, mut group: Vec<&str
     Some(Circle { arrows, modules: group.into_iter().map(str::to_owned).collect() })
 }
 
-/// The modules on a shortest way from one back to itself, by breadth-first search.
+/// Finds the modules on a shortest path from one back to itself, by breadth-first search.
 fn back_to<'a>(graph: &DiGraphMap<&'a str, ()>, start: &'a str) -> Option<Vec<&'a str>> {
     let mut before: BTreeMap<&str, &str> = BTreeMap::new();
     let mut queue = std::collections::VecDeque::from([start]);
@@ -135,7 +135,7 @@ fn back_to<'a>(graph: &DiGraphMap<&'a str, ()>, start: &'a str) -> Option<Vec<&'
 mod tests {
     use super::*;
 
-    /// The circles in a crate of these files, without the folder's name.
+    /// Returns the circles in a crate of these files, without the folder's name.
     fn of(files: &[(&str, &str)]) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

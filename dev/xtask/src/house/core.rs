@@ -1,20 +1,20 @@
-//! What an application links that wants only the core of the host library, without any of its features.
+//! Checks how many packages an application links that uses only the core of the host library, without features.
 
 use std::collections::BTreeSet;
 
 use crate::run::{cargo, output};
 
-/// The core.
+/// Name of the core's package.
 const CORE: &str = "host-client-core";
-/// The most packages that it may need, itself counted, each once.
+/// Maximum number of packages, with the core itself, each counted once.
 const MOST_PACKAGES: usize = 170;
-/// The beginnings of the names of packages that stand behind features.
+/// Beginnings of the names of packages that only features may bring in.
 const BEHIND_FEATURES: [&str; 4] = ["bm25", "oxc_", "serde_json_path", "toml"];
 
-/// Says what is wrong with what the core needs.
+/// Lists what is wrong with the packages of the core.
 ///
 /// # Errors
-/// Cargo cannot tell.
+/// Cargo cannot list the packages.
 pub(super) fn check() -> anyhow::Result<Vec<String>> {
     let mut tree = cargo();
     tree.args(["tree", "--locked", "--package", CORE, "--no-default-features", "--edges", "normal"]);
@@ -22,7 +22,7 @@ pub(super) fn check() -> anyhow::Result<Vec<String>> {
 }
 
 fn faults(tree: &str) -> Vec<String> {
-    // Cargo marks what it has shown before.
+    // Cargo marks a package that it has printed before.
     let packages: BTreeSet<_> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     let is_behind = |package: &&&str| BEHIND_FEATURES.iter().any(|name| package.starts_with(name));
     let wrong = packages.iter().filter(is_behind);

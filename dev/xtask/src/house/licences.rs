@@ -1,12 +1,12 @@
-//! The licences of what the lock file names, against the list in `deny.toml`: what `cargo deny check licenses` does,
-//! without that tool of 143 crates, which are minutes to build.
+//! Compares the licences of the packages in the lock file with the list in `deny.toml`. `cargo deny check licenses`
+//! does the same, but it has 143 crates and takes minutes to build.
 
 use anyhow::Context as _;
 use spdx::{Expression, Licensee, ParseMode};
 
 use crate::metadata::Package;
 
-/// Says which packages have a licence that the list does not allow, or none. `configuration` is the text of
+/// Lists the packages with no licence, or with one that the list does not allow. `configuration` is the text of
 /// `deny.toml`.
 ///
 /// # Errors
@@ -15,7 +15,7 @@ pub(super) fn faults(packages: &[Package<'_>], configuration: &str) -> anyhow::R
     let allowed = allowed(configuration)?;
     let fault = |package: &Package<'_>| {
         let Package { name, version, licence, .. } = package;
-        // As `private = { ignore = true }` in deny.toml has it.
+        // deny.toml says the same with `private = { ignore = true }`.
         if package.is_member && !package.publish {
             return None;
         }

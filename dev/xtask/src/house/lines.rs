@@ -1,17 +1,17 @@
-//! The length of source files.
+//! Checks the length of source files.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 
-/// The most lines that a source file may have.
+/// Maximum number of lines of a source file.
 const MOST_LINES: usize = 400;
 
-/// The files that may be longer, with the reason. One that is no longer too long has to leave this list.
+/// Files that may be longer, with the reason. A file that is no longer too long must be removed from this list.
 pub(super) const LONGER: [(&str, &str); 1] = [("proto/src/generated/relay.rs", "generated from relay.proto")];
 
-/// Says what is wrong with the length of these files, whose paths are relative to `root`.
+/// Lists the files that are too long, of these paths relative to `root`.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -36,7 +36,7 @@ pub(super) fn faults(root: &Path, files: &[String], longer: &[(&str, &str)]) -> 
     Ok(faults)
 }
 
-/// Tells whether a file holds tests alone: it lies in a folder `tests`, or is named so.
+/// Returns whether a file holds only tests, by its folder or its name.
 fn is_test(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     file.split('/').any(|folder| folder == "tests") || name == "tests.rs" || name.ends_with("_tests.rs")

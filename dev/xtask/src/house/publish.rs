@@ -1,14 +1,14 @@
-//! The crates that are meant for others: what their manifests tell, and that cargo can package them.
+//! Checks the crates that are meant to be published: their metadata, and that cargo can package them.
 
 use anyhow::Context as _;
 
 use crate::metadata::Package;
 use crate::run::{self, cargo};
 
-/// The files that a package carries, so that whoever gets it has the licences' texts.
+/// Files with the texts of the licences, which each package must contain.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Says what crates that may be published lack, in their manifest or folder.
+/// Lists what is missing in the manifests and folders of the crates that may be published.
 pub(super) fn faults(packages: &[Package<'_>]) -> Vec<String> {
     let members = packages.iter().filter(|package| package.is_member && package.publish);
     let lacks = |package: &Package<'_>| {
@@ -33,11 +33,11 @@ pub(super) fn package(packages: &[Package<'_>], is_strict: bool) -> anyhow::Resu
         package.args(["publish", "--workspace", "--dry-run"]);
     } else {
         package.args(["package", "--offline"]);
-        // Cargo would package the others, too.
+        // Cargo would package the other members as well.
         let members = packages.iter().filter(|package| package.is_member && package.publish);
         package.args(members.flat_map(|member| ["--package", member.name]));
     }
-    // What is not committed is not published; it is looked at all the same.
+    // Uncommitted changes are not published, but they are checked.
     package.args(["--quiet", "--no-verify", "--allow-dirty", "--locked"]);
     run::output(&mut package).map(drop).context("the crates cannot be packaged")
 }

@@ -1,5 +1,5 @@
-//! The modules of a crate, as they stand in its source files: what each defines, imports and names. Code that is
-//! compiled for tests alone is left out.
+//! Reads the modules of a crate from its source files: the items, imports and paths of each. Code that is compiled only
+//! for tests is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,10 +11,10 @@ use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, Meta, UseTree};
 
-/// The names that lead from the crate's root to a module. The root has none.
+/// Names on the way from the crate's root to a module. It is empty for the root.
 pub(super) type ModulePath = Vec<String>;
 
-/// A path that stands in a module.
+/// Path that a module mentions.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     /// Its parts, such as `["super", "ledger", "Ledger"]`.
@@ -23,27 +23,27 @@ pub(super) struct Reference {
     pub(super) line: usize,
 }
 
-/// A module.
+/// Module of a crate.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// The names of what is defined here, child modules among them.
+    /// Names of the items that are defined here, with those of the child modules.
     items: BTreeSet<String>,
-    /// The names that `use` brings in, with the path of each.
+    /// Names that `use` brings in, with the path of each.
     imports: BTreeMap<String, Vec<String>>,
-    /// The paths before `::*`.
+    /// Paths before `::*`.
     globs: Vec<Vec<String>>,
-    /// Every path that stands here, outside of child modules.
+    /// All paths in this module, without those in child modules.
     pub(super) references: Vec<Reference>,
 }
 
-/// The modules of a crate.
+/// Modules of a crate.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) modules: BTreeMap<ModulePath, Module>,
 }
 
 impl Tree {
-    /// Reads a crate from the file of its root, such as `src/lib.rs`.
+    /// Reads a crate from its root file, such as `src/lib.rs`.
     ///
     /// # Errors
     /// A file is missing or is no Rust.
@@ -54,7 +54,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Reads a file that is a module; the files of its children lie in `folder`.
+    /// Reads the file of a module. The files of its children lie in `folder`.
     fn read_file(&mut self, file: &Path, folder: &Path, path: ModulePath) -> anyhow::Result<()> {
         let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
         let parsed = syn::parse_file(&text).with_context(|| format!("{} is no Rust", file.display()))?;
@@ -99,10 +99,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Finds the module in which the thing is defined that a path in the module `from` names, by way of imports.
-    /// `None`: it is not of this crate, or a name of the path is defined in no module, such as a local variable.
+    /// Finds the module that defines what a path in the module `from` names, following imports. Returns `None` if
+    /// another crate defines it, or if no module does, as for a local variable.
     pub(super) fn target(&self, from: &ModulePath, parts: &[String]) -> Option<ModulePath> {
-        // Circles of imports end here.
+        // The maximum depth ends circles of imports.
         self.resolve(from, parts, 16)
     }
 
@@ -119,7 +119,7 @@ impl Tree {
                     _ => self.descend(parent.to_vec(), rest, depth),
                 }
             }
-            // It begins with a name of this module, or with another crate.
+            // The path begins with a name of this module, or with another crate.
             _ => self.lookup(from, parts, depth),
         }
     }
@@ -129,7 +129,7 @@ impl Tree {
         if parts.is_empty() {
             return Some(from);
         }
-        // A name that is made by a macro is taken for one of the module itself.
+        // Assume that a name which is defined nowhere is made by a macro of this module.
         Some(self.lookup(&from, parts, depth).unwrap_or(from))
     }
 
@@ -146,7 +146,7 @@ impl Tree {
             return Some(from.clone());
         }
         if let Some(import) = module.imports.get(first) {
-            // An import of the same name is of another crate, as in `use serde::Serialize`.
+            // An import of the same name leads to another crate, as in `use serde::Serialize`.
             return if import.first() == Some(first) {
                 None
             } else {
@@ -160,7 +160,7 @@ impl Tree {
     }
 }
 
-/// The file of a child module, and the folder of its children's files.
+/// Returns the file of a child module, and the folder of that module's children.
 fn place(attributes: &[Attribute], name: &str, file: &Path, folder: &Path) -> (PathBuf, PathBuf) {
     let named = attributes.iter().find_map(|attribute| {
         let Meta::NameValue(meta) = &attribute.meta else { return None };
@@ -177,7 +177,7 @@ fn place(attributes: &[Attribute], name: &str, file: &Path, folder: &Path) -> (P
     (file, folder.join(name))
 }
 
-/// Tells whether an item is compiled for tests alone: `#[cfg(test)]` or `#[cfg(all(test, …))]`.
+/// Returns whether an item is compiled only for tests: `#[cfg(test)]` or `#[cfg(all(test, …))]`.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Meta::List(list) = &attribute.meta else { return false };
@@ -216,7 +216,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The name that an item defines.
+/// Returns the name that an item defines.
 fn defined(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(it) => &it.ident,
@@ -234,10 +234,10 @@ fn defined(item: &Item) -> Option<String> {
     Some(name.unraw().to_string())
 }
 
-/// One name of a `use`.
+/// One name that a `use` brings in.
 struct Import {
     parts: Vec<String>,
-    /// The name that it has here. `None`: a glob.
+    /// Name in this module; `None`: a glob.
     name: Option<String>,
     line: usize,
 }
@@ -276,7 +276,7 @@ fn flattened(item: &ItemUse) -> Vec<Import> {
     found
 }
 
-/// Collects the paths in an item.
+/// Visitor that collects the paths in an item.
 struct Visitor<'a> {
     file: &'a Path,
     found: &'a mut Vec<Reference>,
@@ -286,8 +286,8 @@ impl Visitor<'_> {
     fn add(&mut self, idents: &[&Ident]) {
         let parts: Vec<_> = idents.iter().map(|ident| ident.unraw().to_string()).collect();
         let Some(first) = idents.first() else { return };
-        // A name alone in small letters is a variable mostly; a module or function that is meant was imported by its
-        // name.
+        // Pass over a single lower-case name. It is a variable in most cases, and a module or function of that name was
+        // imported by name.
         if matches!(&parts[..], [name] if name.starts_with(|letter: char| !letter.is_uppercase())) {
             return;
         }

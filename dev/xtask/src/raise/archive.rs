@@ -1,4 +1,4 @@
-//! The library that is linked: where it came from, how large it is, and its SHA-256.
+//! Compares the library that is linked before and after: its origin, its size and its SHA-256.
 
 use anyhow::Context as _;
 
@@ -6,10 +6,10 @@ use super::commands::Project;
 use super::report::Report;
 use crate::v8::sha256;
 
-/// Where the crate `v8` puts the library, unpacked, in a build's folder.
+/// Path of the unpacked library, below the folder of a build, where the crate `v8` puts it.
 const LIBRARY: &str = "gn_out/obj/librusty_v8.a";
 
-/// Lets the project find its V8, which may mean to build it.
+/// Lets the project find its V8. If there is none to download, this builds it.
 pub(super) fn provide(project: &Project) -> anyhow::Result<()> {
     let mut find = project.cargo();
     find.args(["run", "--quiet", "--locked", "--package", "xtask", "--", "v8"]);
@@ -30,7 +30,7 @@ fn line(project: &Project) -> anyhow::Result<String> {
     Ok(format!("{name:<7} {} MB, SHA-256 {}, from: {origin}", bytes / 1_000_000, sha256(&library)?))
 }
 
-/// The place that was taken, in what `cargo xtask v8` said.
+/// Finds in the output of `cargo xtask v8` the place that V8 was taken from.
 fn origin(log: &str) -> Option<&str> {
     log.lines().find(|line| line.contains("taken: ") && !line.contains("not taken: ")).map(str::trim)
 }

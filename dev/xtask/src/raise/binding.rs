@@ -1,17 +1,18 @@
-//! What crosses between Rust and C++: items of the generated bindings, and functions that the crate declares by hand.
+//! Compares what crosses between Rust and C++: items of the generated bindings, and functions that the crate declares
+//! by hand.
 
 use super::report::Named;
 
-/// Where a block of foreign functions begins; both files are formatted.
+/// Beginnings of a block of foreign functions, as rustfmt writes it.
 const BLOCK: [&str; 2] = ["unsafe extern \"C\" {", "extern \"C\" {"];
 
-/// The types, constants and functions of a generated file.
+/// Lists the types, constants and functions of a generated file.
 pub(super) fn items(binding: &str) -> Named {
     let mut items = foreign_functions(binding);
     let (mut item, mut depth) = (String::new(), 0_isize);
     for line in code(binding) {
         if item.is_empty() && BLOCK.contains(&line) {
-            // Its functions are there already; its text is no item.
+            // The functions of the block are listed already; the text of the block is no item.
             item.push_str("block");
         }
         append(&mut item, line);
@@ -24,7 +25,7 @@ pub(super) fn items(binding: &str) -> Named {
     items
 }
 
-/// The functions in the blocks of foreign functions of a source file, each with its declaration.
+/// Lists the functions in the blocks of foreign functions of a source file, each with its declaration.
 pub(super) fn foreign_functions(source: &str) -> Named {
     let mut functions = Named::new();
     let (mut inside, mut declaration) = (false, String::new());
@@ -46,7 +47,8 @@ pub(super) fn foreign_functions(source: &str) -> Named {
     functions
 }
 
-/// The lines without comments and attributes, which are lines of their own. What ends a block stays where it stands.
+/// Returns the lines without comments and attributes, which stand on lines of their own. The end of a block keeps its
+/// indentation.
 fn code(source: &str) -> impl Iterator<Item = &str> {
     let lines = source.lines().map(|line| if line.trim_start() == "}" { line } else { line.trim() });
     lines.filter(|line| !line.is_empty() && !line.starts_with(['/', '*']) && !line.starts_with("#["))
@@ -59,7 +61,7 @@ fn append(text: &mut String, line: &str) {
     text.push_str(line.trim());
 }
 
-/// What an item is called: its kind and its name. Implementations have none; a check of a layout is that of a type.
+/// Returns the kind and the name of an item. An implementation has none; a check of a layout gets the name of its type.
 fn name(item: &str) -> Option<String> {
     if let Some((_, rest)) = item.strip_prefix("const _: ").and_then(|rest| rest.split_once("size_of::<")) {
         return Some(format!("layout {}", rest.split_once('>')?.0));

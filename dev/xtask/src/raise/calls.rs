@@ -1,4 +1,4 @@
-//! What workers ask of the kernel, seen by strace, now and with the new V8, against the list of the seccomp filter.
+//! Compares the system calls of workers now and with the new V8, seen by strace, with the list of the seccomp filter.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -15,13 +15,13 @@ use crate::system;
 
 pub(super) const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(60);
-/// The longest that a script may run; strace makes it slow.
+/// Time limit of a script, in ms. It is long, since strace slows everything down.
 const WALL_MS: u64 = 30_000;
 
-/// The list, in the relay's source.
+/// Source file of the relay that holds the list.
 const FILTER: &str = "sandbox-relay/src/sandbox/jail/filter.rs";
 
-/// What is run, and how it has to end.
+/// Name and code of each script, and the way in which it has to end.
 const SCRIPTS: [(&str, &str, &str); 5] = [
     ("memory", include_str!("scripts/memory.js"), DONE),
     ("library", include_str!("scripts/library.js"), DONE),
@@ -31,26 +31,26 @@ const SCRIPTS: [(&str, &str, &str); 5] = [
 ];
 const DONE: &str = "{\"output\":\"done\"}";
 
-/// How workers are made: each way runs other code of V8's before the first script, or other code of V8's for it.
+/// Ways of making workers. In each of them V8 runs other code, before the first script or for it.
 const WAYS: [(&str, &[&str]); 3] = [
     ("fork", &["--worker-backend=fork"]),
     ("exec", &["--worker-backend=exec"]),
     ("jit", &["--worker-backend=fork", "--jit"]),
 ];
 
-/// What was seen of all scripts.
+/// Observations of all scripts.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The calls that locked workers made, each with the first that made it.
+    /// System calls of locked workers, each with the first script that made it.
     made: Named,
-    /// The calls that ended their worker, as strace shows them, each with the first script.
+    /// System calls that ended their worker, as strace shows them, each with the first script.
     killed: Named,
-    /// The scripts that ended otherwise than they should.
+    /// Scripts that did not end as they should.
     failed: Vec<String>,
     workers: usize,
 }
 
-/// Makes sure that there is a strace.
+/// Checks that strace is there; as root on Debian, installs it.
 pub(super) fn provide_strace() -> anyhow::Result<()> {
     let is_root = output(Command::new("id").arg("-u"))? == "0";
     if !system::has("strace") && is_root && system::has("apt-get") {
@@ -78,7 +78,7 @@ pub(super) fn compare(now: &Project, raised: &Project, folder: &Path, report: &m
     report.add("What workers ask of the kernel", &lines)
 }
 
-/// The last line of `self-test`, which tries what the lock forbids.
+/// Returns the last line of `self-test`, which tries what the lock forbids.
 fn self_test(project: &Project) -> anyhow::Result<String> {
     let tested = Command::new(project.built("sandbox-relay")).arg("self-test").stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&tested.stdout);
@@ -99,22 +99,22 @@ fn watch(project: &Project, folder: &Path) -> anyhow::Result<Seen> {
             run.collect(&mut seen)?;
         }
     }
-    // Without any, nothing would be new, gone or killed.
+    // An empty list would hide every difference.
     if seen.made.is_empty() {
         bail!("strace saw no worker close its lock; {} has what it saw", folder.display());
     }
     Ok(seen)
 }
 
-/// One script under strace.
+/// Run of one script under strace.
 struct Run {
     name: String,
-    /// A file for each process.
+    /// Folder with one trace for each process.
     folder: PathBuf,
 }
 
 impl Run {
-    /// Gives what it said, on both ways.
+    /// Returns the output of the program, standard output and standard error.
     fn start(&self, relay: &Path, flags: &[&str], source: &str) -> anyhow::Result<String> {
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder)?;
@@ -124,11 +124,11 @@ impl Run {
         let (input, said) = (self.folder.join("input.json"), self.folder.join("said"));
         std::fs::write(&input, request.to_string())?;
         let mut strace = Command::new("strace");
-        // Files of their own, so that no line of one process is broken by another's.
+        // A file for each process, so that the lines of one process are not broken by another's.
         strace.args(["-ff", "-qq", "-s", "16", "-o"]).arg(self.folder.join("calls")).arg(relay).arg("eval").args(flags);
         let output = File::create(&said)?;
         strace.stdin(File::open(input)?).stdout(output.try_clone()?).stderr(output);
-        // How it ended is in what it said; a script that fails makes the program fail.
+        // Only the output matters here: if the script fails, the program fails as well.
         if let Err(error) = check_within(SCRIPT_LIMIT, &mut strace)
             && !self.folder.join("said").metadata().is_ok_and(|said| said.len() > 0)
         {
@@ -154,7 +154,7 @@ impl Run {
                 seen.made.entry(name(call).to_owned()).or_insert_with(|| self.name.clone());
             }
             if let Some(last) = calls.last().filter(|_| trace.contains("+++ killed by SIGSYS")) {
-                // What stands behind it is no result: the call did not return.
+                // strace prints `= ?` for a call that did not return: leave it out.
                 let call = last.rsplit_once(" = ").map_or(*last, |(call, _)| call.trim_end());
                 seen.killed.entry(without_addresses(call)).or_insert_with(|| self.name.clone());
             }
@@ -164,7 +164,7 @@ impl Run {
 }
 
 impl Seen {
-    /// One line for each call that a person has to think about.
+    /// Lists the calls that a person has to think about, one to a line.
     fn lines(&self, before: &Self, listed: &BTreeSet<String>) -> Vec<String> {
         let mut lines = Vec::new();
         for (call, by) in &self.killed {
@@ -194,10 +194,12 @@ impl Seen {
     }
 }
 
-/// The calls of a worker after it closed its lock, in a trace of one process; nothing for another process.
+/// Returns the calls of a worker after it closed its lock, from the trace of one process. Returns `None` for a process
+/// of another kind.
 fn of_worker(trace: &str) -> Option<Vec<&str>> {
     let lines: Vec<_> = trace.lines().collect();
-    // A worker keeps one descriptor only, and installs a filter last. The process that forks never does the first.
+    // A worker first closes all its descriptors but one, and installs a filter last. The process that forks never does
+    // the first.
     let locked = lines.iter().rposition(|line| line.starts_with("seccomp("))?;
     lines[..locked].iter().find(|line| line.starts_with("close_range("))?;
     let is_call = |line: &&&str| line.starts_with(|first: char| first.is_ascii_lowercase()) && line.contains('(');
@@ -208,7 +210,7 @@ fn name(call: &str) -> &str {
     call.split('(').next().unwrap_or(call)
 }
 
-/// The same call at another address is the same.
+/// Replaces addresses, so that the same call at another address compares as equal.
 fn without_addresses(call: &str) -> String {
     let words = call.split(", ").map(|word| match word.rsplit_once("0x") {
         Some((before, digits)) if digits.len() > 8 => format!("{before}…"),
@@ -217,7 +219,7 @@ fn without_addresses(call: &str) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The names of the calls that the filter lets a worker make, or refuses with an error number.
+/// Lists the calls that the filter allows or refuses with an error number.
 fn listed(filter: &str) -> BTreeSet<String> {
     let mut listed = BTreeSet::new();
     let mut inside = false;
@@ -282,7 +284,8 @@ mod tests {
         let filter =
             std::fs::read_to_string(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(FILTER)).unwrap();
         let listed = listed(&filter);
-        // Allowed, allowed on several lines, allowed with compilation, refused; and neither what is for locking.
+        // Allowed calls, in one line and in several, calls allowed with compilation, and refused ones. The calls that
+        // make the lock are not listed.
         for call in ["read", "futex", "pkey_mprotect", "openat"] {
             assert!(listed.contains(call), "{call}: {listed:?}");
         }

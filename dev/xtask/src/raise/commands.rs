@@ -1,4 +1,4 @@
-//! Programs that are run in one of the two projects, each with a log that is named when it fails.
+//! Runs programs in one of the two projects, each with a log that is named when it fails.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,17 +11,17 @@ use anyhow::{Context as _, bail};
 use crate::run;
 use crate::v8::configuration;
 
-/// How many lines of a log are shown when its program failed.
+/// Number of lines of a log that are shown when its program failed.
 const TAIL_LINES: usize = 12;
 
-/// The project as it is, and the one in which V8 is raised.
+/// Name of the project as it is; the other is the one in which V8 is raised.
 pub(super) const NOW: &str = "now";
 pub(super) const RAISED: &str = "raised";
 
-/// What names an archive and its bindings.
+/// Variables that name an archive and its bindings.
 const NAMED: [&str; 2] = ["RUSTY_V8_ARCHIVE", "RUSTY_V8_SRC_BINDING_PATH"];
 
-/// A working tree of this repository, and where it is built.
+/// Working tree of this repository, and the folder that it is built into.
 #[derive(Debug)]
 pub(super) struct Project {
     name: &'static str,
@@ -32,12 +32,12 @@ pub(super) struct Project {
 
 impl Project {
     pub(super) fn new(name: &'static str, folder: PathBuf, target: PathBuf, logs: &Path) -> anyhow::Result<Self> {
-        // What runs in one folder may be told of another.
+        // Make it absolute: programs that run in another folder are given it, too.
         let target = std::path::absolute(target)?;
         Ok(Self { name, folder, target, logs: logs.to_owned() })
     }
 
-    /// [`NOW`] or [`RAISED`].
+    /// Returns [`NOW`] or [`RAISED`].
     pub(super) fn name(&self) -> &'static str {
         self.name
     }
@@ -46,18 +46,19 @@ impl Project {
         &self.folder
     }
 
-    /// What a debug build left.
+    /// Returns the path of a file of a debug build.
     pub(super) fn built(&self, file: &str) -> PathBuf {
         self.target.join("debug").join(file)
     }
 
-    /// A cargo that works on this project.
+    /// Returns a cargo that works on this project.
     pub(super) fn cargo(&self) -> Command {
         let mut cargo = run::cargo();
         cargo.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.target);
         for name in NAMED {
             let is_set = std::env::var_os(name).is_some();
-            // What the user names is for the new version; what was found here is for this one.
+            // An archive that the user names is for the new version; one that was found here is for the present
+            // version.
             if is_set && is_users(name) == (self.name == NOW) {
                 cargo.env_remove(name);
             }
@@ -69,7 +70,7 @@ impl Project {
         self.logs.join(format!("{}-{step}.log", self.name))
     }
 
-    /// Runs a program, with everything that it says in a log.
+    /// Runs a program, with its output in a log.
     pub(super) fn run(&self, step: &str, limit: Duration, command: &mut Command) -> anyhow::Result<()> {
         let log = self.log(step);
         eprintln!("    {step}; its log is {}", log.display());
@@ -78,7 +79,7 @@ impl Project {
         run::check_within(limit, command).with_context(|| failed(step, &log))
     }
 
-    /// The same for a program whose progress is to be seen, and which bounds its waits itself.
+    /// Runs a program in the same way, but shows its progress and sets no time limit.
     pub(super) fn run_in_sight(&self, step: &str, command: &mut Command) -> anyhow::Result<()> {
         let log = self.log(step);
         let mut file = File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
@@ -98,7 +99,7 @@ impl Project {
     }
 }
 
-/// Whether the user has set a variable, and not the cargo that runs us, which hands over what was found.
+/// Returns whether the user has set a variable. The cargo that runs this program sets some, too, to what was found.
 fn is_users(name: &str) -> bool {
     let cache = crate::v8::cache_folder();
     cache.and_then(|cache| configuration::is_users(name, &cache)).unwrap_or(false)

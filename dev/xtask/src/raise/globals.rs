@@ -1,4 +1,4 @@
-//! What scripts find in the new V8, against the lists that the tests pin.
+//! Compares what scripts find in the new V8 with the lists that the tests pin.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use super::report::{Difference, Report};
 use super::worktree::Worktree;
 use crate::run::TEST_LIMIT;
 
-/// The pinned lists, in the folder of the tests. A test that finds another one writes it under the same name.
+/// Names of the pinned lists in the folder of the tests. A test that finds another list writes it under the same name.
 const LISTS: [&str; 2] = ["globals.txt", "natives.txt"];
 const PINNED: &str = "sandbox-relay/tests/suite";
 
-/// The folder in which the tests leave the lists that they found.
+/// Returns the folder in which the tests leave the lists that they found.
 fn found(folder: &Path) -> std::path::PathBuf {
     folder.join("found")
 }
 
-/// Runs the tests of the lists and reports what is not as it is pinned.
+/// Runs the tests of the lists and reports the differences.
 pub(super) fn compare(raised: &Project, folder: &Path, report: &mut Report) -> anyhow::Result<()> {
     let found = found(folder);
     std::fs::create_dir_all(&found)?;
-    // What an earlier run found is no longer to be taken.
+    // Remove the lists that an earlier run found.
     for list in LISTS {
         match std::fs::remove_file(found.join(list)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
@@ -39,7 +39,7 @@ pub(super) fn compare(raised: &Project, folder: &Path, report: &mut Report) -> a
     for list in LISTS {
         lines.extend(difference(&raised.folder().join(PINNED).join(list), &found.join(list))?.lines(list));
     }
-    // A list that differs is news, and no failure.
+    // A list that differs is a result, not a failure.
     match tested {
         Err(error) if !LISTS.iter().any(|list| found.join(list).exists()) => {
             Err(error.context("the tests failed before they found what scripts find"))
@@ -48,7 +48,7 @@ pub(super) fn compare(raised: &Project, folder: &Path, report: &mut Report) -> a
     }
 }
 
-/// Takes the lists that were found into the worktree and commits them.
+/// Copies the found lists into the worktree and commits them.
 pub(super) fn take(worktree: &Worktree, folder: &Path, version: &str) -> anyhow::Result<()> {
     let mut taken = Vec::new();
     for list in LISTS {
@@ -68,7 +68,7 @@ pub(super) fn take(worktree: &Worktree, folder: &Path, version: &str) -> anyhow:
     Ok(())
 }
 
-/// What the tests found, which is what is pinned unless they left a list.
+/// Compares a pinned list with the one that the tests found. A test that finds no difference leaves no list.
 fn difference(pinned: &Path, found: &Path) -> anyhow::Result<Difference> {
     let pinned = std::fs::read_to_string(pinned).with_context(|| format!("{} is not there", pinned.display()))?;
     if !found.exists() {

@@ -1,17 +1,18 @@
-//! What a person reads: each part on standard error when it is known, in short, and all of it in a file.
+//! Prints each part of the comparison, shortened, on standard error as soon as it is known, and writes the whole to a
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// How many lines of a part are shown; the file has all.
+/// Number of lines of a part that are printed; the file has all.
 const SHOWN_LINES: usize = 24;
 
-/// Names with what is said about each, so that a change of either shows.
+/// Names, each with a text that is compared.
 pub(super) type Named = BTreeMap<String, String>;
 
-/// What is in one and not in the other, or in both and not the same.
+/// Names that are in one list only, or have different texts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) new: Vec<String>,
@@ -19,7 +20,7 @@ pub(super) struct Difference {
     pub(super) changed: Vec<String>,
 }
 
-/// What has been found so far.
+/// Results so far.
 pub(super) struct Report {
     path: PathBuf,
     text: String,
@@ -36,7 +37,7 @@ impl Difference {
         }
     }
 
-    /// The same for plain lists, whose lines are names.
+    /// Compares plain lists, whose lines are names.
     pub(super) fn of_lists(old: &str, new: &str) -> Self {
         let names = |list: &str| list.lines().map(|line| (line.to_owned(), String::new())).collect();
         Self::between(&names(old), &names(new))
@@ -46,7 +47,7 @@ impl Difference {
         self.new.is_empty() && self.gone.is_empty() && self.changed.is_empty()
     }
 
-    /// The counts first, then a line for each name.
+    /// Returns a line with the counts, then a line for each name.
     pub(super) fn lines(&self, what: &str) -> Vec<String> {
         if self.is_empty() {
             return vec![format!("{what}: the same")];
@@ -56,7 +57,7 @@ impl Difference {
         let marked = |mark: &'static str, names: &[String]| -> Vec<String> {
             names.iter().map(|name| format!("  {mark:<8}{name}")).collect()
         };
-        // What is gone or changed may break us, what is new does not.
+        // Removed and changed names come first: they may break this project, new ones do not.
         [vec![count], marked("gone", &self.gone), marked("changed", &self.changed), marked("new", &self.new)].concat()
     }
 }
@@ -70,12 +71,12 @@ impl Report {
         &self.path
     }
 
-    /// The part that was added first, for a message that has to be short.
+    /// Returns the part that was added first, for a short message.
     pub(super) fn first_part(&self) -> &str {
         self.text.split("\n## ").nth(1).unwrap_or_default().trim_end()
     }
 
-    /// Shows a part, and writes all that is known, so that a later step that fails takes nothing away.
+    /// Prints a part, and writes all parts to the file, so that they remain if a later step fails.
     pub(super) fn add(&mut self, title: &str, lines: &[String]) -> anyhow::Result<()> {
         eprintln!("\n{title}");
         for line in lines.iter().take(SHOWN_LINES) {

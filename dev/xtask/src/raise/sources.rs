@@ -1,4 +1,4 @@
-//! What the sources of two versions of the crate tell: V8's own version, ICU, the bindings, V8's flags.
+//! Compares the sources of two versions of the crate: V8's own version, ICU, the bindings, V8's flags.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,14 +9,14 @@ use super::report::{Difference, Named, Report};
 use super::{Versions, binding};
 use crate::crates;
 
-/// Where the relay sets V8's flags.
+/// Folder of the sources that set V8's flags.
 const RELAY: &str = "sandbox-relay/src";
 const BINDING: &str = "gen/src_binding_release_x86_64-unknown-linux-gnu.rs";
 
-/// How far a feature of JavaScript is, as the macros' names have it and as it is said.
+/// Stages of a feature of JavaScript: the name in V8's macros, and the words for people.
 const STAGES: [(&str, &str); 3] = [("INPROGRESS", "in progress"), ("STAGED", "staged"), ("SHIPPING", "ships")];
 
-/// Reports what is different between the sources.
+/// Reports the differences between the sources.
 pub(super) fn compare(versions: &Versions, report: &mut Report) -> anyhow::Result<()> {
     let (old, new) = (crates::source("v8", &versions.old)?, crates::source("v8", &versions.new)?);
     let both = |file: &str| anyhow::Ok((read(&old.join(file))?, read(&new.join(file))?));
@@ -54,7 +54,7 @@ fn icu_version(header: &str) -> anyhow::Result<String> {
     Ok(crates::defined(header, "U_ICU_VERSION")?.trim_matches('"').to_owned())
 }
 
-/// Whether there is the crate with ICU's data, which a build from source needs.
+/// Tells whether the registry has the crate with ICU's data, which a build from source needs.
 fn icu_data(icu: &str) -> String {
     let major = icu.split('.').next().unwrap_or_default();
     let requirement = format!("0.{major}");
@@ -68,12 +68,12 @@ fn icu_data(icu: &str) -> String {
     }
 }
 
-/// The foreign functions that are declared anywhere in a folder.
+/// Lists the foreign functions that the files of a folder declare.
 fn declared(folder: &Path) -> anyhow::Result<Named> {
     Ok(sources(folder)?.iter().flat_map(|source| binding::foreign_functions(source)).collect())
 }
 
-/// The texts of all Rust files in a folder and below.
+/// Reads all Rust files in a folder and below it.
 fn sources(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut texts = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(|| format!("{} cannot be read", folder.display()))? {
@@ -87,7 +87,7 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(texts)
 }
 
-/// The flags in the calls that set V8's, as V8 names them: `--no-a-b` is `a_b`.
+/// Lists the flags that a source sets, by V8's names: `--no-a-b` is `a_b`.
 fn flags_set(source: &str) -> Vec<String> {
     let calls = source.split("set_flags_from_string(\"").skip(1).filter_map(|rest| rest.split('"').next());
     let flags = calls.flat_map(str::split_ascii_whitespace).filter_map(|flag| flag.strip_prefix("--"));
@@ -102,7 +102,7 @@ fn flag_line(flag: &str, old: &str, new: &str) -> String {
     }
 }
 
-/// How a flag is defined: the macro's name and what is in its parentheses, up to the flag's own description.
+/// Finds the definition of a flag: the name of the macro and its arguments up to the description.
 fn definition(flag: &str, definitions: &str) -> Option<String> {
     let at = definitions.match_indices(&format!("({flag},")).map(|(at, _)| at).next()?;
     let start = definitions[..at].rfind(|before: char| before.is_whitespace()).map_or(0, |space| space + 1);
@@ -113,7 +113,7 @@ fn definition(flag: &str, definitions: &str) -> Option<String> {
     )
 }
 
-/// What moved on the way to scripts: what ships is there for them.
+/// Lists the features of JavaScript that have reached another stage. Those that ship are there for scripts.
 fn feature_lines(old: &Named, new: &Named) -> Vec<String> {
     let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let stage = |features: &Named, name: &str| features.get(name).map_or("no flag", String::as_str).to_owned();
@@ -124,7 +124,7 @@ fn feature_lines(old: &Named, new: &Named) -> Vec<String> {
     lines
 }
 
-/// The flags of JavaScript features, each with how far it is, which is in the names of the macros that list them.
+/// Lists the flags of JavaScript features with the stage of each, which is in the name of the macro that lists them.
 fn features(definitions: &str) -> Named {
     let mut features = Named::new();
     let mut stage = None;

@@ -1,4 +1,4 @@
-//! The branch and the folder in which V8 is raised, so that the tree that somebody works in stays as it is.
+//! Makes a branch and a folder in which V8 is raised, so that the present working tree stays as it is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::Versions;
 use super::report::Report;
 use crate::run::{cargo, check, output};
 
-/// A folder with a branch of its own checked out.
+/// Folder in which a branch of its own is checked out.
 #[derive(Debug)]
 pub(super) struct Worktree {
     folder: PathBuf,
@@ -27,7 +27,7 @@ impl Worktree {
         let name = here.file_name().context("the repository is the root folder")?.to_string_lossy();
         let it = Self { folder: here.with_file_name(format!("{name}-{branch}")), branch };
         if !it.folder.join(".git").exists() {
-            // Of a worktree whose folder was removed by hand, git still believes that it has the branch.
+            // If somebody has removed the folder by hand, git still holds the branch for it.
             git(Path::new("."), &["worktree", "prune"])?;
             let branch = format!("refs/heads/{}", it.branch);
             let there = git(Path::new("."), &["rev-parse", "--verify", "--quiet", &branch]).is_ok();
@@ -54,8 +54,8 @@ impl Worktree {
         &self.branch
     }
 
-    /// Pins the version in the manifest, in the lock and in what quotes the pin, and commits that. Reports what else
-    /// names the old one, which a person has to look at.
+    /// Pins the version in the manifest, in the lock file and wherever the pin is quoted, and commits that. Reports the
+    /// other mentions of the old version, for a person to look at.
     pub(super) fn pin(&self, versions: &Versions, report: &mut Report) -> anyhow::Result<()> {
         let pin = |version: &str| format!("v8 = \"={version}\"");
         let (old, new) = (pin(&versions.old), pin(&versions.new));
@@ -67,7 +67,7 @@ impl Worktree {
             let mut update = cargo();
             update.current_dir(&self.folder).args(["update", "--quiet", "--package", "v8", "--precise", &versions.new]);
             check(&mut update).context("Cargo.lock cannot be changed")?;
-            // By what they are now: an earlier run may have written some of them.
+            // Ask for the new version: an earlier run may have changed some of the files.
             let files = [self.files_with(&new)?, vec!["Cargo.lock".to_owned()]].concat();
             self.commit(
                 &format!("V8: the crate from {} to {}", versions.old, versions.new),
@@ -87,12 +87,13 @@ impl Worktree {
         check(&mut commit).context("git cannot commit")
     }
 
-    /// The files of the repository that have a text.
+    /// Lists the files of the repository that contain a text.
     fn files_with(&self, text: &str) -> anyhow::Result<Vec<String>> {
         Ok(self.grep(&["--name-only", text])?.lines().map(str::to_owned).collect())
     }
 
-    /// The lines that name a version. The lock is cargo's own, and a changelog tells of the past.
+    /// Lists the lines that name a version, without those of the lock file, which cargo writes, and of the changelog,
+    /// which is about the past.
     fn mentions(&self, version: &str) -> anyhow::Result<Vec<String>> {
         let arguments = ["--line-number", version, "--", ":!Cargo.lock", ":!CHANGELOG.md"];
         Ok(self.grep(&arguments)?.lines().map(|line| line.chars().take(160).collect()).collect())
@@ -101,7 +102,7 @@ impl Worktree {
     fn grep(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut grep = git_command(&self.folder);
         let found = grep.args(["grep", "--fixed-strings", "-I"]).args(arguments).output()?;
-        // It fails with 1 where there is nothing.
+        // Status 1: git found nothing.
         match found.status.code() {
             Some(0 | 1) => Ok(String::from_utf8(found.stdout)?),
             _ => bail!("{grep:?} failed: {}", String::from_utf8_lossy(&found.stderr)),
@@ -109,7 +110,7 @@ impl Worktree {
     }
 }
 
-/// The commit that is checked out here.
+/// Returns the commit that is checked out in the present folder.
 pub(super) fn current_commit() -> anyhow::Result<String> {
     git(Path::new("."), &["rev-parse", "--short", "HEAD"])
 }
@@ -129,7 +130,7 @@ fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    /// What stands in for this workspace. The versions are real, since cargo asks the registry.
+    /// Manifest of a small workspace for these tests. Its versions exist, since cargo asks the registry.
     const MANIFEST: &str = r#"[package]
 name = "small"
 version = "0.0.0"
@@ -144,7 +145,7 @@ v8 = "=150.4.0"
 [workspace]
 "#;
 
-    /// A repository with one commit, in which nothing is known of whoever runs the test.
+    /// Makes a repository with one commit, independent of the git configuration of the person who runs the test.
     fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, Worktree) {
         let folder = tempfile::tempdir().unwrap();
         let git = |arguments: &[&str]| git(folder.path(), arguments).unwrap();
@@ -184,7 +185,7 @@ v8 = "=150.4.0"
         assert_eq!(git(&["log", "-1", "--format=%s"]), "V8: the crate from 150.4.0 to 152.0.0");
         assert_eq!(git(&["show", "--format=", "--name-only"]), "Cargo.lock\nCargo.toml\nSECURITY.md");
 
-        // Run again, it finds everything done, and leaves alone what somebody does there.
+        // A second run finds everything done, and keeps changes that somebody made in the worktree.
         std::fs::write(folder.path().join("Cargo.toml"), "mine\n").unwrap();
         worktree.pin(&versions, &mut report).unwrap();
         assert_eq!(git(&["log", "--format=%s"]).lines().count(), 2);

@@ -1,4 +1,4 @@
-//! The two files that a place has: the static library, and the bindings that were generated with it.
+//! Describes the two files that V8 consists of here: the static library, and the bindings that were generated with it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,15 +10,15 @@ use crate::crates;
 
 pub(crate) use crate::static_build::TARGET;
 
-/// The static library, by the crate's name for it: packed, and as it is.
+/// Names of the static library in the crate's releases: packed and unpacked.
 pub(crate) const PACKED: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a.gz";
 const PLAIN: &str = "librusty_v8_release_x86_64-unknown-linux-gnu.a";
 pub(crate) const BINDING: &str = "src_binding_release_x86_64-unknown-linux-gnu.rs";
 
-/// The file beside them that says what they are, in the format of sha256sum.
+/// Name of the file with their sums, in the format of sha256sum.
 pub(crate) const SUMS: &str = "SHA256SUMS";
 
-/// A static library, and the bindings to it.
+/// Paths of a static library and of the bindings to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Files {
     pub(crate) archive: PathBuf,
@@ -26,8 +26,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The files in a folder, where `None` stands for no archive: those of the version first, then those of none. A folder
-    /// without bindings goes with the crate's own.
+    /// Finds the files in a folder: first in its folder for the version, then in the folder itself. Returns `None` if
+    /// neither has an archive. An archive without bindings beside it is used with the crate's own.
     pub(crate) fn in_folder(folder: &Path, version: &str) -> anyhow::Result<Option<Self>> {
         let folders = [folder.join(format!("v{version}")), folder.to_owned()];
         let names = [PACKED, PLAIN];
@@ -36,17 +36,17 @@ impl Files {
         Self::with_binding_beside(archive, version).map(Some)
     }
 
-    /// An archive with the bindings that lie beside it, else with the crate's own.
+    /// Pairs an archive with the bindings beside it, or with the crate's own.
     pub(crate) fn with_binding_beside(archive: PathBuf, version: &str) -> anyhow::Result<Self> {
         let beside = archive.with_file_name(BINDING);
         let binding = if beside.is_file() { beside } else { own_binding(version)? };
         Ok(Self { archive, binding })
     }
 
-    /// Whether these can be what they are called; what they do is for [`super::check`] to see.
+    /// Checks the format of the files. Whether they work is for [`super::check`] to see.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// A file cannot be read.
     pub(crate) fn are_whole(&self, version: &str) -> anyhow::Result<Verdict> {
         for path in [&self.archive, &self.binding] {
             if std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?.len() == 0 {
@@ -70,12 +70,12 @@ impl Files {
     }
 }
 
-/// The bindings that the crate brings along.
+/// Returns the path of the bindings that are part of the crate.
 fn own_binding(version: &str) -> anyhow::Result<PathBuf> {
     Ok(crates::source("v8", version)?.join("gen").join(BINDING))
 }
 
-/// What a program said last.
+/// Returns the last line of a program's output.
 pub(crate) fn last_line(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it did not say why").to_owned()

@@ -1,4 +1,5 @@
-//! Whether an archive does what the relay needs: a tiny program links it, starts V8, forks and runs a script.
+//! Checks whether an archive has what the relay needs: links a tiny program with it, which starts V8, forks and runs a
+//! script.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,33 +12,33 @@ use crate::crates;
 use crate::run::{self, cargo, target_folder};
 use crate::selection::{self, V8_CHECK};
 
-/// How long the program may run; it takes a hundredth of a second.
+/// Time limit of the program in seconds; it takes a hundredth of one.
 const SECONDS: &str = "60";
 
-/// What the script of the program gives.
+/// Result of the program's script.
 const ANSWER: &str = "Donnerstag, 1. Januar 1970";
 
-/// How the program is built: as what will be built next, so that this is no extra work.
+/// Way of building the program. It is that of the next build, so that both share what they compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     Debug,
     Release,
 }
 
-/// What is wrong with an archive, or nothing.
+/// What is wrong with an archive; `Ok`: nothing.
 pub(crate) type Verdict = Result<(), String>;
 
 /// Links the program with an archive and runs it.
 ///
 /// # Errors
-/// It cannot be told whether the archive is good: the program does not build for another reason.
+/// The program does not build for a reason that has nothing to do with the archive.
 pub(crate) fn link_and_run(files: &Files, version: &str, profile: Profile) -> anyhow::Result<Verdict> {
     eprintln!("    checking it: a small program links it, forks and runs a script");
     let log = target_folder()?.join("v8-check.log");
     let log_file = std::fs::File::create(&log)?;
     let mut build = cargo();
     build.args(["build", "--locked", "--bin", V8_CHECK]).stdout(log_file.try_clone()?).stderr(log_file);
-    // With the packages that are built next, so that the crate v8 is compiled once for all of them.
+    // Select the packages of the next build as well, so that the crate `v8` is compiled once for both.
     let (mut build, folder) = match profile {
         Profile::Debug => {
             build.arg("--workspace");
@@ -60,13 +61,13 @@ pub(crate) fn link_and_run(files: &Files, version: &str, profile: Profile) -> an
     judge(&target_folder()?.join(folder).join(V8_CHECK), &expected)
 }
 
-/// Whether the program says what is expected.
+/// Runs the program and compares its output.
 fn judge(program: &Path, expected: &str) -> anyhow::Result<Verdict> {
     let mut run = Command::new("timeout");
     let run = run.args(["--signal=KILL", SECONDS]).arg(program).stdin(Stdio::null()).output()?;
     match run.status.code() {
         Some(0) => {}
-        // This is how timeout says that there is no such program.
+        // `timeout` ends with this status when there is no such program.
         Some(126 | 127) => bail!("{} cannot be run: {}", program.display(), last_line(&run.stderr)),
         _ => return Ok(Err(format!("a program linked with it fails ({}): {}", run.status, last_line(&run.stderr)))),
     }
@@ -75,17 +76,17 @@ fn judge(program: &Path, expected: &str) -> anyhow::Result<Verdict> {
     Ok(if said == expected { Ok(()) } else { Err(format!("it is another V8: {said:?}, not {expected:?}")) })
 }
 
-/// What V8 calls itself, in the source of a crate.
+/// Returns V8's own name for its version, from the source of a crate.
 pub(crate) fn v8_version(source: &Path) -> anyhow::Result<String> {
     let header = source.join("v8/include/v8-version.h");
     let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
     let version = crates::v8_version(&text)?;
-    // V8 leaves out a patch level of zero.
+    // V8 omits a patch level of zero.
     Ok(format!("{}-rusty", version.strip_suffix(".0").unwrap_or(&version)))
 }
 
-/// Makes cargo link another archive than before, which it would not notice by itself where only the bytes have changed.
-/// The same after the target folder was moved: the crate `v8` tells the linker the absolute path of its copy there.
+/// Makes cargo link again if the archive is another one than before. Cargo does not notice this where only the bytes
+/// have changed, nor where the target folder was moved, though the linker was given an absolute path into it.
 pub(crate) fn use_archive(archive: &Path) -> anyhow::Result<()> {
     let sum = format!("{}\n{}\n", sha256(archive)?, target_folder()?.display());
     let record = record()?;

@@ -1,4 +1,4 @@
-//! What cargo is told about V8: by the user, by `.cargo/config.toml`, and by us.
+//! Reads and writes what cargo is told about V8: by the user, by `.cargo/config.toml`, and by this program.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,38 +12,39 @@ const ARCHIVE: &str = "RUSTY_V8_ARCHIVE";
 const BINDING: &str = "RUSTY_V8_SRC_BINDING_PATH";
 const MIRROR: &str = "RUSTY_V8_MIRROR";
 
-/// Part of cargo's configuration, outside git: what was found, so that a cargo that is typed without us uses it, too.
+/// Part of cargo's configuration that git ignores. It names the archive that was found, for a cargo that the user
+/// types.
 const FOUND: &str = ".cargo/v8-found.toml";
 
 const HEAD: &str =
     "# What `cargo xtask v8` found last. Without this file cargo looks by itself; the command writes it anew.\n";
 
-/// What the user named, in variables of the crate `v8`.
+/// Archive or mirror that the user named, in variables of the crate `v8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Archive(String),
     Mirror(String),
 }
 
-/// What stands in the environment and in cargo's configuration.
+/// Settings from the environment and from cargo's configuration.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     pub(crate) named: Option<Named>,
-    /// The folder of `.cargo/config.toml`.
+    /// Folder that `.cargo/config.toml` names as a mirror.
     pub(crate) mirror: Option<PathBuf>,
-    /// Whether the user wants the crate to build V8 its own way.
+    /// Whether the user wants the crate to build V8 in its own way.
     pub(crate) from_source: bool,
 }
 
 impl Configuration {
-    /// What holds here, for a user who typed the command in a folder and has a cache.
+    /// Reads the settings for a user who typed the command in a folder and has this cache.
     pub(crate) fn read(typed_in: &Path, cache: &Path) -> anyhow::Result<Self> {
         let own = |name: &str| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
             let is_ours = is_ours(name, &value, cache).unwrap_or(false);
             (!is_ours).then_some(value)
         };
-        // A relative path means one from where the user is; the crate would take it from somewhere else.
+        // The user means a relative path from where the command was typed; the crate would take it from another folder.
         let absolute = |value: String| match is_address(&value) {
             true => value,
             false => typed_in.join(value).display().to_string(),
@@ -51,21 +52,22 @@ impl Configuration {
         let archive = own(ARCHIVE).map(|value| Named::Archive(absolute(value)));
         let named = archive.or_else(|| own(MIRROR).map(|value| Named::Mirror(absolute(value))));
         let from_source = own("V8_FROM_SOURCE").is_some_and(|value| ["1", "true", "yes"].contains(&value.as_str()));
-        // The crate is built elsewhere, and would look for a relative one there.
+        // The crate is built in another folder, where a relative path would be wrong.
         let here = std::env::current_dir()?;
         let mirror = entry(Path::new(".cargo/config.toml"), MIRROR)?.map(|mirror| here.join(mirror));
         Ok(Self { named, mirror, from_source })
     }
 }
 
-/// Whether the user has named an archive or a mirror.
+/// Returns whether the user has named an archive or a mirror.
 pub(crate) fn is_users(name: &str, cache: &Path) -> anyhow::Result<bool> {
     let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) else { return Ok(false) };
     Ok(!is_ours(name, &value, cache)?)
 }
 
-/// Whether a variable has a value of ours: the cargo that runs us hands its configuration over as variables, which look like
-/// the user's own. It may be the configuration of a clone around this one, too.
+/// Returns whether this program has set a variable to this value. The cargo that runs this program passes its
+/// configuration on as variables, which look like the user's own. The configuration may also be that of a clone around
+/// this one.
 fn is_ours(name: &str, value: &str, cache: &Path) -> anyhow::Result<bool> {
     let mirror = entry(Path::new(".cargo/config.toml"), MIRROR)?;
     if name == MIRROR {
@@ -79,17 +81,17 @@ fn is_ours(name: &str, value: &str, cache: &Path) -> anyhow::Result<bool> {
     Ok(is_noted || Path::new(value).starts_with(cache) || mirror.is_some_and(|mirror| lies_in(Path::new(&mirror))))
 }
 
-/// Whether a value is an address, as the crate sees it.
+/// Returns whether the crate takes a value for an address.
 pub(crate) fn is_address(value: &str) -> bool {
     value.starts_with("http:") || value.starts_with("https:")
 }
 
-/// The variables that let the crate `v8` take these files and no others.
+/// Returns the variables that make the crate `v8` use exactly these files.
 pub(crate) fn environment(files: &Files) -> run::Environment {
     vec![(ARCHIVE, OsString::from(&files.archive)), (BINDING, OsString::from(&files.binding))]
 }
 
-/// Lets every cargo use what was found: those that we start, and those that are typed later.
+/// Makes every cargo use these files, started by this program or typed by the user.
 pub(crate) fn use_found(files: &Files) -> anyhow::Result<()> {
     let mut entries = toml::Table::new();
     for (name, path) in [(ARCHIVE, &files.archive), (BINDING, &files.binding)] {
@@ -99,7 +101,7 @@ pub(crate) fn use_found(files: &Files) -> anyhow::Result<()> {
     let table = toml::Table::from_iter([("env".to_owned(), toml::Value::from(entries))]);
     let text = format!("{HEAD}{table}");
     if !std::fs::read_to_string(FOUND).is_ok_and(|now| now == text) {
-        // Another cargo may be reading it.
+        // Write another file and rename it: a cargo may be reading.
         let new = format!("{FOUND}.{}", std::process::id());
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, FOUND));
         written.with_context(|| format!("{FOUND} cannot be written"))?;
@@ -108,7 +110,7 @@ pub(crate) fn use_found(files: &Files) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A variable that a configuration file of cargo's sets.
+/// Returns the value of a variable in a configuration file of cargo's.
 fn entry(path: &Path, name: &str) -> anyhow::Result<Option<String>> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
     let table: toml::Table = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
@@ -117,10 +119,10 @@ fn entry(path: &Path, name: &str) -> anyhow::Result<Option<String>> {
     Ok(value.map(str::to_owned))
 }
 
-/// Whether cargo gives this value for a relative folder in our configuration.
+/// Returns whether cargo would make this value of a relative folder in this configuration.
 fn is_same_folder(value: &str, folder: &str) -> bool {
     let resolved = |path: &Path| std::fs::canonicalize(path).ok();
-    // Where it does not exist, its name has to do.
+    // If the folder does not exist, compare the names.
     value == folder
         || Path::new(value).ends_with(folder)
         || resolved(Path::new(value)).is_some_and(|value| Some(value) == resolved(Path::new(folder)))

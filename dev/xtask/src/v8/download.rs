@@ -1,4 +1,4 @@
-//! Files from upstream and from mirrors, by curl, which knows the user's proxies and certificates.
+//! Downloads files from upstream and from mirrors with curl, which knows the user's proxies and certificates.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use anyhow::{Context as _, bail};
 
 use super::archive::last_line;
 
-/// What curl says about a server that does not go on from the middle of a file.
+/// Exit status of curl for a server that cannot resume a download.
 const CANNOT_RESUME: i32 = 33;
 
-/// Gets a file. An interrupted download goes on where it was.
+/// Downloads a file. An interrupted download is resumed.
 pub(super) fn get(address: &str, to: &Path) -> anyhow::Result<()> {
     if to.is_file() {
         return Ok(());
@@ -18,7 +18,7 @@ pub(super) fn get(address: &str, to: &Path) -> anyhow::Result<()> {
     let mut part = to.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);
-    // A server that does not resume, or a part of another file, is asked for the whole.
+    // Start again where the server cannot resume, or the part belongs to another file.
     if part.exists() && (!fetch(address, part, true)? || !is_packed_well(part)) {
         std::fs::remove_file(part)?;
     }
@@ -33,17 +33,17 @@ pub(super) fn get(address: &str, to: &Path) -> anyhow::Result<()> {
     std::fs::rename(part, to).with_context(|| format!("{} cannot be written", to.display()))
 }
 
-/// Gives whether the server went on from the middle, where that was asked for.
+/// Downloads a file. Returns `false` if the server was asked to resume and could not.
 fn fetch(address: &str, part: &Path, resume: bool) -> anyhow::Result<bool> {
     let mut curl = Command::new("curl");
     curl.args(["--fail", "--location", "--silent", "--show-error", "--connect-timeout", "10", "--retry", "2"]);
-    // A server that stalls is as good as none.
+    // Give up on a server that stalls.
     curl.args(["--speed-limit", "1024", "--speed-time", "30", "--output"]).arg(part);
     if resume {
         curl.args(["--continue-at", "-"]);
     }
     let done = curl.arg("--").arg(address).stdin(Stdio::null()).output().context("curl cannot be run; install it")?;
-    // Nothing of the range is left when the whole was there already.
+    // With status 416 the file was complete before.
     if resume && (done.status.code() == Some(CANNOT_RESUME) || last_line(&done.stderr).contains("416")) {
         return Ok(false);
     }
@@ -53,7 +53,7 @@ fn fetch(address: &str, part: &Path, resume: bool) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Whether a packed file is whole. Others cannot be told.
+/// Returns whether a packed file is complete. A file of another kind counts as complete.
 fn is_packed_well(part: &Path) -> bool {
     if !part.to_string_lossy().ends_with(".gz.part") {
         return part.is_file();

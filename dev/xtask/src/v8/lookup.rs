@@ -1,4 +1,4 @@
-//! The places that V8 may come from, asked in their order until one has a good archive.
+//! Asks the places that V8 may come from, in their order, until one has a good archive.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,60 +11,61 @@ use super::configuration::{Named, is_address};
 use super::{download, sha256, shown};
 use crate::run;
 
-/// Where the authors of the crate publish the archives of its releases.
+/// Address of the crate's releases, with the archives.
 pub(crate) const UPSTREAM: &str = "https://github.com/denoland/rusty_v8/releases/download";
 
-/// A place that V8 may come from, in the order in which they are asked.
+/// Place that V8 may come from. The places are asked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// What RUSTY_V8_ARCHIVE or RUSTY_V8_MIRROR name.
+    /// Archive or mirror that RUSTY_V8_ARCHIVE or RUSTY_V8_MIRROR name.
     Named,
-    /// The mirror of `.cargo/config.toml`.
+    /// Mirror of `.cargo/config.toml`.
     Mirror,
-    /// What an earlier run got or built.
+    /// Archive that an earlier run downloaded or built.
     Cache,
     Upstream,
-    /// A build from the crate's own source.
+    /// Build from the crate's own source.
     Source,
 }
 
-/// V8, and where it came from.
+/// Archive of V8 and the place that it came from.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) place: Place,
     pub(crate) files: Files,
 }
 
-/// Where to look, and what to do with what is found.
+/// Settings and functions of a search.
 pub(crate) struct Lookup<'a> {
     pub(crate) version: &'a str,
-    /// What the user named.
+    /// Archive or mirror that the user named.
     pub(crate) named: Option<&'a Named>,
-    /// The mirror of `.cargo/config.toml`.
+    /// Mirror of `.cargo/config.toml`.
     pub(crate) mirror: Option<&'a Path>,
-    /// A folder that stays, for all versions.
+    /// Folder that stays, for all versions.
     pub(crate) cache: &'a Path,
-    /// The address of the releases.
+    /// Address of the releases.
     pub(crate) upstream: &'a str,
-    /// Links a program with the files and runs it.
+    /// Function that links a program with the files and runs it.
     pub(crate) link: &'a dyn Fn(&Files) -> anyhow::Result<Verdict>,
-    /// Builds the files in a folder, from source: version, cache, folder.
+    /// Function that builds the files from source; its arguments are the version, the cache and the folder to write to.
     pub(crate) build: &'a dyn Fn(&str, &Path, &Path) -> anyhow::Result<()>,
 }
 
-/// What a place says when asked.
+/// Answer of a place.
 enum Answer {
     Has(Files),
-    /// Nothing there, and why.
+    /// It has no archive, for this reason.
     HasNot(String),
 }
 
 impl Lookup<'_> {
-    /// The first good archive. What was looked at is said on standard error, with why it was not taken.
+    /// Returns the first good archive. Prints on standard error each place that was asked, and why its archive was not
+    /// taken.
     ///
     /// # Errors
-    /// What the user named cannot be used; or it cannot be told whether an archive is good, which says nothing against it;
-    /// or no place has V8 and it cannot be built.
+    /// What the user named cannot be used, no place has a good archive and V8 cannot be built, or the check itself has
+    /// failed.
     pub(crate) fn find(&self) -> anyhow::Result<Found> {
         for place in [Place::Named, Place::Mirror, Place::Cache, Place::Upstream, Place::Source] {
             let files = match self.ask(place) {
@@ -138,7 +139,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// Where what is downloaded or built stays.
+    /// Returns the folder for what is downloaded or built.
     fn folder(&self) -> PathBuf {
         self.cache.join(self.version)
     }
@@ -175,15 +176,15 @@ impl Lookup<'_> {
         }
     }
 
-    /// A folder for what an address gives.
+    /// Returns the folder for the files of an address.
     fn folder_of(&self, address: &str) -> PathBuf {
         let readable = address.replace(|other: char| !other.is_ascii_alphanumeric(), "_");
-        // The end tells addresses apart, and a file name has at most 255 characters.
+        // The end of an address tells it from others; a file name has at most 255 characters.
         let start = readable.len().saturating_sub(120);
         self.cache.join(format!("{}-{}", self.version, &readable[start..]))
     }
 
-    /// Gets both files into a folder of the cache. What is there already is not asked for again.
+    /// Downloads both files into a folder of the cache. A file that is there already is not requested again.
     fn download(&self, archive: &str, binding: &str, folder: &Path) -> anyhow::Result<Files> {
         if let Some(files) = Files::in_folder(folder, self.version)?
             && verify_sums(folder).is_ok()
@@ -193,7 +194,7 @@ impl Lookup<'_> {
         eprintln!("    asking {archive}");
         in_new_folder(folder, "part", |folder| {
             download::get(archive, &folder.join(PACKED))?;
-            // An archive without bindings beside it goes with those of the crate; whether it does is seen when it is linked.
+            // Without bindings beside the archive, the crate's own are used; linking shows whether they fit.
             if let Err(error) = download::get(binding, &folder.join(BINDING)) {
                 eprintln!("    no bindings beside it ({error:#}): those of the crate are taken");
             }
@@ -202,7 +203,7 @@ impl Lookup<'_> {
         Files::in_folder(folder, self.version)?.context("the download left no archive")
     }
 
-    /// Whether the files are good. What was said of them once holds so long as their bytes are the same.
+    /// Checks the files. The verdict is kept and used again as long as their bytes are the same.
     fn check(&self, files: &Files) -> anyhow::Result<Verdict> {
         let folder = self.cache.join("checked");
         let sums =
@@ -221,7 +222,7 @@ impl Lookup<'_> {
         Ok(verdict)
     }
 
-    /// Removes what is of no use, if it is ours, so that the next run does not find it again.
+    /// Removes a bad archive of the cache, so that the next run does not find it again.
     fn discard(&self, files: &Files) -> anyhow::Result<()> {
         match files.archive.parent() {
             Some(folder) if folder.parent() == Some(self.cache) => std::fs::remove_dir_all(folder)
@@ -231,13 +232,16 @@ impl Lookup<'_> {
     }
 }
 
-/// What stands in the record of good files; in that of others stands what is wrong with them.
+/// Content of the record of good files. Other records contain what is wrong.
 const GOOD: &str = "good";
 
-/// Goes on to the next place, where there is one that may do instead.
+/// Prints why a place was passed over.
+///
+/// # Errors
+/// No other place may be used instead of this one.
 fn pass_over(place: Place, why: &str) -> anyhow::Result<()> {
     match place {
-        // Who names an archive wants that one, and no other.
+        // A user who names an archive wants no other.
         Place::Named => bail!("the V8 that you named cannot be used; correct the variable, or unset it: {why}"),
         Place::Source => bail!("{why}"),
         Place::Mirror | Place::Cache | Place::Upstream => say(place, &format!("not taken: {why}")),
@@ -256,7 +260,7 @@ fn say(place: Place, what: &str) {
     eprintln!("    {name:<28}  {what}");
 }
 
-/// A mirror's address with the crate's placeholders filled in.
+/// Fills in the crate's placeholders in the address of a mirror.
 fn expand(template: &str, version: &str, file: &str) -> String {
     let tag = format!("v{version}");
     [("{tag}", tag.as_str()), ("{version}", version), ("{target}", super::archive::TARGET), ("{profile}", "release")]
@@ -265,8 +269,8 @@ fn expand(template: &str, version: &str, file: &str) -> String {
         .fold(template.to_owned(), |text, (placeholder, value)| text.replace(placeholder, value))
 }
 
-/// Fills a folder that is there only when it is full. An interrupted run leaves another one, with a suffix that is the same for
-/// all who can go on with it.
+/// Fills a folder which is only there when it is complete: an interrupted run leaves a folder with this suffix instead,
+/// which a later run can continue with.
 fn in_new_folder(folder: &Path, suffix: &str, fill: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let mut part = folder.as_os_str().to_owned();
     part.push(".");

@@ -1,4 +1,5 @@
-//! The order of the places, each present, absent and broken, with packed files for archives and a server on the loopback.
+//! Tests the order of the places, each present, absent and broken, with packed files in the place of archives and a
+//! server on loopback.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::{Cell, RefCell};
@@ -10,17 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Packed files stand for archives: what is tested is which of them is taken. That the real one links and runs is seen by the
-/// first build on a machine.
+/// Places with packed files, which stand for archives: the tests look at which of them is taken. Whether the real one
+/// links and runs is seen by the first build on a machine.
 struct Places {
     folder: tempfile::TempDir,
     version: String,
     named: Option<Named>,
     has_mirror: bool,
     upstream: String,
-    /// What does not link.
+    /// Content of an archive that does not link.
     refused: Option<String>,
-    /// Whether nothing can be linked.
+    /// Whether the check itself fails.
     has_no_room: bool,
     linked: RefCell<Vec<String>>,
     built: Cell<usize>,
@@ -35,7 +36,7 @@ impl Places {
                 .unwrap(),
             named: None,
             has_mirror: false,
-            // Nothing listens there.
+            // No server listens at this port.
             upstream: "http://127.0.0.1:9".to_owned(),
             refused: None,
             has_no_room: false,
@@ -49,7 +50,7 @@ impl Places {
         self.folder.path().join(name)
     }
 
-    /// A folder with an archive and the bindings of this version.
+    /// Writes an archive with this content and the bindings of this version into a folder.
     fn put(&self, folder: &str, content: &str) -> PathBuf {
         let folder = self.path(folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -118,7 +119,7 @@ fn unpacked(archive: &Path) -> String {
     run::output(std::process::Command::new("gzip").args(["--decompress", "--stdout"]).arg(archive)).unwrap()
 }
 
-/// A server of files that can be asked for parts; gives its address and the number of requests it has seen.
+/// Serves files, also in parts. Returns the address of the server and the number of its requests.
 fn serve(files: Vec<(String, Vec<u8>)>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -160,7 +161,7 @@ fn binding_of(version: &str) -> Vec<u8> {
 #[test]
 fn the_places_are_asked_in_their_order() {
     let mut places = Places::new();
-    // From the last to the first: each one that is there goes before all that were.
+    // From the last place to the first: each one that has an archive goes before those that had one already.
     assert_eq!(places.taken(), (Place::Source, "built".to_owned()));
     std::fs::remove_dir_all(places.path("cache")).unwrap();
     let tag = format!("/v{}", places.version);
@@ -213,7 +214,7 @@ fn a_mirror_that_is_no_good_is_passed_over() {
     places.put("mirror", "x".repeat(50_000).as_str());
     let archive = places.path("mirror").join(PACKED);
     let whole = std::fs::read(&archive).unwrap();
-    // Half there, empty, no archive at all.
+    // Half an archive, an empty file, and a page of HTML.
     for bytes in [&whole[..whole.len() / 2], b"", b"<html>Please log in</html>"] {
         std::fs::write(&archive, bytes).unwrap();
         let (place, _) = places.taken();

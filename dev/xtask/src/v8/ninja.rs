@@ -1,4 +1,4 @@
-//! Runs ninja and tells how far it is.
+//! Runs ninja and shows its progress.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::process::{Command, Stdio};
@@ -8,11 +8,11 @@ use anyhow::Context as _;
 
 use super::source::Log;
 
-/// How often a line is written where none can be overwritten.
+/// Time between two lines where a line cannot be overwritten.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// What the parts of V8 weigh, by the folder of what is made: roughly the seconds of one step, for an estimate only. All others
-/// weigh little.
+/// Weights of V8's parts, by the folder of what is made: roughly the seconds of one step, for an estimate. The other
+/// parts weigh little.
 const WEIGHTS: [(&str, f64); 8] = [
     ("obj/v8/v8_base_without_compiler/", 24.0),
     ("obj/v8/v8_compiler/", 24.0),
@@ -24,9 +24,9 @@ const WEIGHTS: [(&str, f64); 8] = [
     ("obj/", 0.7),
 ];
 
-/// Runs ninja to its end, with a line that tells the steps done, the time so far, and an estimate.
+/// Runs ninja to its end, with a line that shows the steps done, the time so far, and an estimate.
 pub(super) fn run(command: &mut Command, log: &Log) -> anyhow::Result<bool> {
-    // What remains is what ninja says before it starts: all of it, or what an interrupted run has left.
+    // Before it starts, ninja lists all the steps, or those that an interrupted run has left.
     let mut left: f64 = steps(command)?.iter().map(|step| weight(step)).sum();
     let all = left;
     let started = Instant::now();
@@ -49,7 +49,7 @@ pub(super) fn run(command: &mut Command, log: &Log) -> anyhow::Result<bool> {
             said = Instant::now();
             let progress = progress(count, 1.0 - left / all, started.elapsed());
             if is_terminal {
-                // The line before is overwritten, and the rest of it cleared.
+                // Overwrite the last line and clear the rest of it.
                 eprint!("\r    {progress}\x1b[K");
             } else {
                 eprintln!("    {progress}");
@@ -62,14 +62,14 @@ pub(super) fn run(command: &mut Command, log: &Log) -> anyhow::Result<bool> {
     Ok(child.wait()?.success())
 }
 
-/// What ninja would say about the steps that are left.
+/// Lists the steps that are left.
 pub(super) fn steps(command: &Command) -> anyhow::Result<Vec<String>> {
     let mut dry = Command::new(command.get_program());
     let printed = crate::run::output(dry.args(command.get_args()).arg("-n"))?;
     Ok(printed.lines().filter_map(count_and_step).map(|(_, step)| step.to_owned()).collect())
 }
 
-/// The parts of a line such as `[12/973] CXX obj/v8/x.o`: how many of all, and what is made.
+/// Splits a line such as `[12/973] CXX obj/v8/x.o` into the count and the file that is made.
 fn count_and_step(line: &str) -> Option<(&str, &str)> {
     let (count, step) = line.strip_prefix('[')?.split_once("] ")?;
     count.contains('/').then_some((count, step.rsplit(' ').next().unwrap_or(step)))
@@ -79,11 +79,11 @@ fn weight(step: &str) -> f64 {
     WEIGHTS.iter().find(|(folder, _)| step.starts_with(folder)).map_or(0.1, |(_, weight)| *weight)
 }
 
-/// A line about how far it is, where `done` is a part of 1.
+/// Returns the line that shows the progress; `done` is a fraction of 1.
 fn progress(count: &str, done: f64, elapsed: Duration) -> String {
     let minutes = |time: Duration| format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60);
     let line = format!("{count} steps, {:.0} % of the work, {}", done * 100.0, minutes(elapsed));
-    // The first steps say little about the rest.
+    // An estimate from the first steps would be far off.
     if done < 0.03 {
         return line;
     }

@@ -16,20 +16,20 @@ use super::tools::{self, Tools};
 use super::{ninja, shown};
 use crate::{crates, run, system};
 
-/// V8's cluster build calls a script that the crate leaves out.
+/// Script in the place of one that V8's cluster build calls and the crate leaves out.
 const CLUSTER_FILES: &str = include_str!("cluster_files.py");
 
-/// How it is built.
+/// Sources of this module. If they change, all steps are done again.
 const RECIPE: &str = concat!(include_str!("source.rs"), include_str!("tools.rs"));
 
-/// Flags that only the compiler knows that Chromium builds for itself, and the files that pass them.
+/// Flags that only the compiler knows which Chromium builds for itself, and the files that pass them.
 const FOREIGN_FLAGS: [(&str, &str); 3] = [
     ("build/config/compiler/BUILD.gn", "\"-fdiagnostics-show-inlining-chain\""),
     ("build/config/compiler/BUILD.gn", "\"-fno-lifetime-dse\""),
     ("build/config/sanitizers/sanitizers.gni", "\"-fsanitize-ignore-for-ubsan-feature=${invoker.sanitizer}\","),
 ];
 
-/// How V8 is configured. The crate's `.gn` file has more, which holds here, too.
+/// Configuration of V8, in addition to the crate's `.gn` file.
 const ARGUMENTS: &str = "\
 is_debug = false
 symbol_level = 0
@@ -52,13 +52,13 @@ v8_enable_cluster_build = true
 cluster_size = 130
 ";
 
-/// What is built: all that the crate links, in one static library.
+/// Target of the build: all that the crate links, in one static library.
 const TARGET: &str = "rusty_v8";
 
 const NEEDED_DISK: u64 = 6 << 30;
 const MEMORY_OF_A_JOB: u64 = 3 << 29;
 
-/// The parts of the build, in their order.
+/// Steps of the build, in their order, with the texts that are printed.
 const STEPS: [(&str, &str); 6] = [
     ("tools", "getting the build tools (GN, ninja, Python; used from a folder of ours, not installed)"),
     ("source", "getting the source (the crate, and ICU's data)"),
@@ -76,7 +76,7 @@ pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<
     let needs = system::Needs::default().machine().program("apt-get", "apt").program("dpkg-deb", "dpkg");
     let needs = needs.program("cc", "gcc").program("curl", "curl").program("gzip", "gzip").memory(MEMORY_OF_A_JOB);
     let work = Work::new(version, cache);
-    // An interrupted build has most of the room already.
+    // An interrupted build has taken most of the disk space already.
     let needs = if work.folder.exists() { needs } else { needs.disk(cache, NEEDED_DISK)? };
     needs.check(ADVICE)?;
     let started = Instant::now();
@@ -84,13 +84,13 @@ pub(crate) fn build(version: &str, cache: &Path, into: &Path) -> anyhow::Result<
     work.step("compiler", |log| tools::provide_compiler(&work.tools_folder(), log))?;
     work.step("compile", |log| work.compile(&tools, log))?;
     work.step("pack", |log| work.pack(into, log))?;
-    // What it left lies in another's hands, and may be gone when this is asked for again.
+    // The files belong to the caller now, and may be gone when the next build asks for them.
     work.forget("pack")?;
     eprintln!("    built in {} min {:02} s", started.elapsed().as_secs() / 60, started.elapsed().as_secs() % 60);
     Ok(())
 }
 
-/// Removes what a build works with.
+/// Removes the folder that a build works in.
 pub(crate) fn clear(version: &str, cache: &Path) -> anyhow::Result<()> {
     let folder = Work::new(version, cache).folder;
     if folder.exists() {
@@ -99,25 +99,25 @@ pub(crate) fn clear(version: &str, cache: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a build could not even be configured: this system's package manager does not give what it takes.
+/// Error: the system's package manager does not offer the tools that even the configuration needs.
 #[derive(Debug, thiserror::Error)]
 #[error("the tools to build V8 with cannot be had")]
 pub(crate) struct NoTools;
 
-/// The build up to its configuration; gives the number of steps that compiling would take.
+/// Runs the build up to its configuration. Returns the number of steps that compiling would take.
 pub(crate) fn configure(version: &str, cache: &Path) -> anyhow::Result<usize> {
     let work = Work::new(version, cache);
-    // An earlier answer is none.
+    // Do these steps even if an earlier run has done them.
     for step in ["source", "configure"] {
         work.forget(step)?;
     }
     let tools = work.configured()?;
-    // The steps that ninja would take are no answer: without a compiler it takes none.
+    // Ask for all commands: without a compiler, ninja lists no steps to take.
     let commands = run::output(work.ninja(&tools).args(["-t", "commands", TARGET]))?;
     Ok(commands.lines().count())
 }
 
-/// A build that may have been interrupted.
+/// Build that may have been interrupted before.
 struct Work {
     version: String,
     folder: PathBuf,
@@ -136,7 +136,7 @@ impl Work {
         self.folder.join("source")
     }
 
-    /// Does what comes before compiling.
+    /// Does the steps before compiling.
     fn configured(&self) -> anyhow::Result<Tools> {
         std::fs::create_dir_all(&self.folder)?;
         self.step("tools", |log| tools::provide(&self.tools_folder(), log)).context(NoTools)?;
@@ -146,12 +146,12 @@ impl Work {
         Ok(tools)
     }
 
-    /// Does a step that is not done yet, and marks it.
+    /// Does a step that is not done yet, and marks it as done.
     fn step(&self, name: &str, work: impl FnOnce(&Log) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let number = STEPS.iter().position(|(step, _)| *step == name).map_or(0, |at| at + 1);
         let title = format!("step {number} of {}", STEPS.len());
         let done = self.folder.join(format!("{name}.done"));
-        // What was done by another recipe is done again, and in another folder, whose name stands in many files.
+        // Do a step again if the recipe has changed, or the folder, whose path is in many files.
         let recipe = format!("{}\n{RECIPE}{CLUSTER_FILES}", self.folder.display());
         if std::fs::read_to_string(&done).is_ok_and(|by| by == recipe) {
             eprintln!("    {title}: {name} is done");
@@ -176,7 +176,7 @@ impl Work {
 
     fn get_source(&self, log: &Log) -> anyhow::Result<()> {
         let (crate_v8, source) = (crates::source("v8", &self.version)?, self.source_folder());
-        // A part of a copy is no source.
+        // Remove a copy that was interrupted.
         if source.exists() {
             std::fs::remove_dir_all(&source)?;
         }
@@ -229,7 +229,7 @@ impl Work {
         let packed = into.join(PACKED);
         let part = into.join("packing");
         let mut gzip = Command::new("gzip");
-        // No name and no time, so that the same archive gives the same file.
+        // Without name and time, the same archive gives the same file.
         gzip.args(["--no-name", "--best", "--stdout"]).arg(&archive).stdout(File::create(&part)?).stdin(Stdio::null());
         let status = gzip.stderr(log.file()?).status().context("gzip cannot be run")?;
         if !status.success() {
@@ -241,7 +241,7 @@ impl Work {
     }
 }
 
-/// The version of the crate with ICU's data for the ICU in a source of V8: its minor version is ICU's major one.
+/// Returns the version of the crate with the data of the ICU in a source of V8. Its minor version is ICU's major one.
 fn icu_data_version(source: &Path) -> anyhow::Result<String> {
     let header = source.join("third_party/icu/source/common/unicode/uvernum.h");
     let text = std::fs::read_to_string(&header).with_context(|| format!("{} cannot be read", header.display()))?;
@@ -249,7 +249,7 @@ fn icu_data_version(source: &Path) -> anyhow::Result<String> {
     crates::matching("deno_core_icudata", &format!("0.{major}"))
 }
 
-/// Where the programs of one step write.
+/// Log that the programs of one step write to.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
@@ -269,7 +269,7 @@ impl Log {
         Ok(writeln!(self.file()?, "{text}")?)
     }
 
-    /// Runs a program whose words only matter where it fails.
+    /// Runs a program whose output matters only if it fails.
     pub(super) fn run(&self, command: &mut Command) -> anyhow::Result<()> {
         self.note(&format!("$ {command:?}"))?;
         let before = std::fs::metadata(&self.path)?.len();

@@ -1,5 +1,5 @@
-//! What V8 is built with, from the package lists of this system, unpacked in a folder of ours: nothing is installed, and
-//! nobody has to be root.
+//! Provides the tools that V8 is built with. They come from the package lists of this system and are unpacked into a
+//! folder of the cache: nothing is installed, and root is not needed.
 
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,22 +11,22 @@ use anyhow::{Context as _, bail};
 use super::source::Log;
 use crate::run;
 
-/// The version of LLVM whose packages are taken, and its packages.
+/// Version of LLVM, and the names of its packages.
 pub(super) const LLVM: &str = "22";
 const LLVM_PACKAGES: [&str; 4] = ["clang-22", "lld-22", "llvm-22", "libclang-rt-22-dev"];
 
-/// What runs the compiler, and the language of V8's build scripts.
+/// Packages of the program that runs the compiler, and of the language of V8's build scripts.
 const NINJA_PACKAGES: [&str; 2] = ["ninja-build", "python3"];
 
-/// GN, and the libraries that it was linked with: the ones of a stable Debian are too old for V8.
+/// Packages of GN and of the libraries that it was linked with: those of a stable Debian are too old for V8.
 const GN_PACKAGES: [&str; 4] = ["generate-ninja", "libc6", "libgcc-s1", "libstdc++6"];
 const GN_SUITES: [&str; 2] = ["testing", "unstable"];
 
-/// Programs of a system that come with the packages, seen from where they are unpacked.
+/// Folder of libraries below the folder that the packages are unpacked into.
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const LLVM_FOLDER: &str = "usr/lib/llvm-22";
 
-/// What is unoptimized: it runs once, here, and takes longer to optimize than to run.
+/// Targets that are not optimized: they run once, during the build, and optimizing them takes longer than running them.
 const ONLY_AT_BUILD_TIME: [&str; 5] = [
     "v8/torque_generated_initializers",
     "v8/v8_initializers",
@@ -35,13 +35,13 @@ const ONLY_AT_BUILD_TIME: [&str; 5] = [
     "v8/gen-regexp-special-case",
 ];
 
-/// What is optimized a little, since it works for a minute otherwise.
+/// Targets that are optimized a little: without, they run for a minute.
 const A_LITTLE_AT_BUILD_TIME: [&str; 2] = ["v8/torque_base", "v8/torque"];
 
-/// Ready programs.
+/// Paths of the tools.
 #[derive(Debug)]
 pub(super) struct Tools {
-    /// A folder as GN wants one: with `bin/clang` and what belongs to it.
+    /// Folder in the form that GN expects: with `bin/clang` and what belongs to it.
     pub(super) clang: PathBuf,
     pub(super) gn: PathBuf,
     pub(super) ninja: PathBuf,
@@ -56,7 +56,7 @@ impl Tools {
     }
 }
 
-/// Gets what configures and runs the build.
+/// Provides the tools that configure and run the build.
 pub(super) fn provide(folder: &Path, log: &Log) -> anyhow::Result<()> {
     let system = folder.join("system");
     let apt = Apt::new(&folder.join("apt"), None)?;
@@ -81,11 +81,11 @@ pub(super) fn provide(folder: &Path, log: &Log) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gets the compiler.
+/// Provides the compiler.
 pub(super) fn provide_compiler(folder: &Path, log: &Log) -> anyhow::Result<()> {
     let system = folder.join("system");
     let apt = Apt::new(&folder.join("apt"), None)?;
-    // Days may have gone by since an interrupted run.
+    // The lists of an interrupted run may be days old.
     apt.update(log).context("the package lists of this system cannot be read")?;
     apt.download_with_dependencies(&LLVM_PACKAGES, log).with_context(|| {
         format!("LLVM {LLVM} cannot be had: it is in Debian 12, with its security updates, and later")
@@ -96,18 +96,18 @@ pub(super) fn provide_compiler(folder: &Path, log: &Log) -> anyhow::Result<()> {
     log.run(Command::new(tools.clang.join("bin/clang++")).arg("--version"))
 }
 
-/// The C library is the system's own; another one beside it could not work.
+/// Keep the system's own C library: a second one could not work beside it.
 fn is_not_libc(package: &str) -> bool {
     !package.starts_with("libc6_")
 }
 
-/// A command of the shell for a program with the libraries that were unpacked with it.
+/// Returns a shell command that runs a program with the libraries that were unpacked with it.
 fn with_libraries(system: &Path, program: &str) -> String {
     let libraries = [system.join(LIBRARIES), system.join(LLVM_FOLDER).join("lib")].map(|lib| lib.display().to_string());
     format!("LD_LIBRARY_PATH='{}' exec '{}' \"$@\"", libraries.join(":"), system.join(program).display())
 }
 
-/// The tools that an earlier run made ready.
+/// Returns the tools that an earlier run has unpacked.
 pub(super) fn ready(folder: &Path) -> Tools {
     Tools::in_folder(folder)
 }
@@ -130,7 +130,8 @@ fn gn_from_a_newer_suite(folder: &Path, to: &Path, log: &Log) -> anyhow::Result<
     )
 }
 
-/// A folder as GN wants it for `clang_base_path`, of links and of small scripts before what needs its own libraries.
+/// Makes the folder that GN expects as `clang_base_path`: links, and small scripts in the place of programs that need
+/// their own libraries.
 fn clang_folder(to: &Path, system: &Path) -> anyhow::Result<()> {
     let bin = to.join("bin");
     std::fs::create_dir_all(&bin)?;
@@ -170,7 +171,7 @@ fn write_program(path: &Path, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An archive that this system takes packages from.
+/// Archive from which this system takes packages.
 #[derive(Debug)]
 struct Archive {
     address: String,
@@ -178,7 +179,7 @@ struct Archive {
 }
 
 impl Archive {
-    /// A line that takes the packages of one suite from it, signed by the same keys.
+    /// Returns a line of configuration that takes the packages of one suite from this archive, signed by the same keys.
     fn source(&self, suite: &str) -> String {
         let options =
             if self.signed_by.is_empty() { String::new() } else { format!("[signed-by={}] ", self.signed_by) };
@@ -186,19 +187,19 @@ impl Archive {
     }
 }
 
-/// The system's package manager with folders of its own: it downloads, and changes nothing of the system.
+/// The system's package manager with folders of its own: it downloads packages and changes nothing in the system.
 #[derive(Debug)]
 struct Apt {
     folder: PathBuf,
 }
 
 impl Apt {
-    /// With the system's own sources, or with others.
+    /// Uses the system's own sources, or these.
     fn new(folder: &Path, sources: Option<&str>) -> anyhow::Result<Self> {
         for needed in ["state/lists/partial", "cache/archives/partial"] {
             std::fs::create_dir_all(folder.join(needed))?;
         }
-        // As if nothing were installed: what is taken must not depend on what this machine has.
+        // Pretend that nothing is installed: the selection must not depend on this machine.
         File::create(folder.join("status"))?;
         let path = |name: &str| folder.join(name).display().to_string();
         let mut configuration = format!(
@@ -209,8 +210,8 @@ impl Apt {
         );
         configuration += "APT::Install-Recommends \"false\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"3\";\nDebug::NoLocking \"true\";\n";
         if let Some(sources) = sources {
-            // Mirrors that keep one day's state are common, and testing's lists are called outdated after a week. They are
-            // signed all the same.
+            // Mirrors that freeze the state of one day are common, and the lists of Debian testing expire after a week.
+            // Their signatures are checked all the same.
             configuration += "Acquire::Check-Valid-Until \"false\";\n";
             std::fs::write(folder.join("sources.list"), sources)?;
             configuration +=
@@ -224,14 +225,14 @@ impl Apt {
     fn command(&self) -> Command {
         let mut apt = Command::new("apt-get");
         apt.env("APT_CONFIG", self.folder.join("apt.conf")).env("DEBIAN_FRONTEND", "noninteractive");
-        // What is downloaded by name comes to the current folder.
+        // The package manager downloads to the current folder.
         apt.current_dir(self.folder.join("cache/archives")).stdin(Stdio::null());
         apt
     }
 
     fn update(&self, log: &Log) -> anyhow::Result<()> {
         log.run(self.command().arg("update"))?;
-        // Packages of an earlier day must not be unpacked beside newer ones.
+        // Remove packages of an earlier day, which must not be mixed with newer ones.
         log.run(self.command().arg("autoclean"))
     }
 
@@ -243,7 +244,7 @@ impl Apt {
         log.run(self.command().arg("download").args(packages))
     }
 
-    /// The Debian archives among the sources: those that have other suites, too.
+    /// Lists the Debian archives among the sources, which may have other suites as well.
     fn debian_archives(&self) -> anyhow::Result<Vec<Archive>> {
         let format = "$(LABEL)\t$(REPO_URI)\t$(SIGNED_BY)";
         let printed = run::output(self.command().args(["indextargets", "--format", format, "Created-By: Packages"]))?;
@@ -251,7 +252,7 @@ impl Apt {
         for line in printed.lines() {
             let mut fields = line.split('\t').map(str::trim);
             let (Some("Debian"), Some(address)) = (fields.next(), fields.next()) else { continue };
-            // What is not set is printed as it was asked for.
+            // If the field is not set, the format is printed as it stands.
             let signed_by = fields.next().filter(|keys| keys.starts_with('/')).unwrap_or_default().to_owned();
             if archives.iter().all(|known| known.address != address) {
                 archives.push(Archive { address: address.to_owned(), signed_by });

@@ -187,7 +187,7 @@ impl<'a> Declared<'a> {
             let mut types = Types::new(tool, style);
             let (arguments, result) = self.parameter_and_result(&mut types);
             let text = format!("{}.{}({arguments}): Promise<{result}>", sanitize(server), sanitize(tool));
-            // What was cut by its bytes is short, and says next to nothing.
+            // Types that were cut because of their size leave a short text that says almost nothing: do not use it.
             (text.len() <= MAX_SIGNATURE_BYTES && !types.is_over()).then_some(text)
         };
         let fitting = SIGNATURES.into_iter().find_map(write);

@@ -38,10 +38,10 @@
 //! timeout_ms = 5_000
 //! ```
 //!
-//! Where several entries of `[manifest]` fit a tool, their order does not matter: for each field, the entry with the
-//! tool's own name wins, and among patterns the more careful value. More careful are the effect with more reach
-//! (`privileged`, then `mutating`, then `read_only`), the lower limit, `overflow = "fail"` and
-//! `callable_from_code = false`.
+//! If several entries of `[manifest]` match a tool, their order in the file does not matter. For each field, the entry
+//! with the tool's full name decides; without one, the most careful value among the matching patterns. The most careful
+//! value is the effect with the widest reach (`privileged`, then `mutating`, then `read_only`), the lowest limit,
+//! `overflow = "fail"`, and `callable_from_code = false`.
 mod error;
 mod explain;
 #[cfg(feature = "policy-file")]

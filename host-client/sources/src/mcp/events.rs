@@ -14,7 +14,7 @@ use sse_stream::{Error as SseError, Sse};
 use super::message::{Incoming, Unreadable, read, stand_in};
 
 /// Maximum size of one event, in bytes. (The library bounds other bodies itself.)
-pub(super) const MAX_EVENT_BYTES: usize = 64 << 20;
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 type HttpError = StreamableHttpError<reqwest::Error>;
@@ -57,6 +57,7 @@ impl ReadingClient {
     }
 }
 
+// The trait's methods with a maximum call those without one, which set the maximum here.
 impl StreamableHttpClient for ReadingClient {
     type Error = reqwest::Error;
 
@@ -68,26 +69,6 @@ impl StreamableHttpClient for ReadingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        self.post_message_with_max_sse_event_size(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            custom_headers,
-            MAX_EVENT_BYTES,
-        )
-        .await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let request = match &message {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
@@ -98,7 +79,7 @@ impl StreamableHttpClient for ReadingClient {
             session_id,
             auth_header,
             custom_headers,
-            max_sse_event_size,
+            MAX_EVENT_BYTES,
         );
         Ok(match answer.await? {
             StreamableHttpPostResponse::Sse(events, session) => {
@@ -126,26 +107,13 @@ impl StreamableHttpClient for ReadingClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, HttpError> {
-        let most = MAX_EVENT_BYTES;
-        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<Events, HttpError> {
         let events = self.http.get_stream_with_max_sse_event_size(
             uri,
             session_id,
             last_event_id,
             auth_header,
             custom_headers,
-            max_sse_event_size,
+            MAX_EVENT_BYTES,
         );
         Ok(self.readable(events.await?, None))
     }

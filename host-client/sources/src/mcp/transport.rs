@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::config::{HttpConfig, ProcessConfig, ServerConfig};
-use super::events::{MAX_EVENT_BYTES, ReadingClient};
+use super::events::ReadingClient;
 use super::failure::{Evidence, Failure};
 use super::lines::Lines;
 use super::link::Link;
@@ -128,7 +128,6 @@ fn open_http(config: &HttpConfig, link: &Link) -> Result<(Backing, Wire), reqwes
     pauses.max_delay = Some(MAX_STREAM_PAUSE);
     let mut transport = StreamableHttpClientTransportConfig::with_uri(config.url.as_str())
         .custom_headers(headers)
-        .max_sse_event_size(MAX_EVENT_BYTES)
         // Otherwise the library would send calls again in a new session.
         .reinit_on_expired_session(false);
     transport.retry_config = Arc::new(pauses);

@@ -1,4 +1,4 @@
-//! What is linked and no crate: V8 with ICU, Rust's standard library, the C library.
+//! Describes the linked code that is no crate: V8 with ICU, Rust's standard library, the C library.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) struct Native {
 }
 
 impl Native {
-    /// What was linked on this machine.
+    /// Describes the code that was linked on this machine.
     pub(super) fn find() -> anyhow::Result<Self> {
         let crate_folder = Metadata::read()?;
         let crate_folder = crate_folder.folder_of("v8")?;
@@ -34,7 +34,7 @@ impl Native {
         })
     }
 
-    /// Adds what each program has, and V8 where its crate is.
+    /// Adds the components that every program has, and V8 where its crate is listed.
     pub(super) fn add_to(&self, list: &mut Value) {
         let own = list["metadata"]["component"]["bom-ref"].clone();
         let binding = list["components"].as_array().into_iter().flatten().find(|component| component["name"] == "v8");
@@ -49,7 +49,7 @@ impl Native {
     }
 }
 
-/// Adds a component that another needs.
+/// Adds a component, and a dependency of another component on it.
 fn depend(list: &mut Value, on: &Value, component: &Value) {
     let reference = &component["bom-ref"];
     if let Some(components) = list["components"].as_array_mut() {
