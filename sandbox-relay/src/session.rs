@@ -7,11 +7,13 @@
 //! - `rights`: what its token allows, and how another token takes its place
 //! - `epochs`: the secrets with which it is resumed on another connection
 //! - `credit`: how much both peers may send
+//! - `drain`: its end on a relay that shuts down
 //! - `announced`: the host's tools by name; `faults`: how many faults end the session
 
 mod announced;
 mod calls;
 mod credit;
+mod drain;
 mod epochs;
 mod execute;
 mod faults;
@@ -21,7 +23,6 @@ mod sink;
 mod state;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
@@ -42,6 +43,7 @@ use crate::outbound::{Numbering, Outbound};
 use crate::subject::SubjectPermit;
 use announced::AnnouncedTools;
 use credit::SessionCredit;
+use drain::Announcement;
 pub(crate) use epochs::{Epoch, Epochs};
 use faults::Faults;
 pub(crate) use rights::TokenRights;
@@ -134,7 +136,7 @@ impl Session {
             open: Mutex::<OpenWork>::default(),
             ended: Notify::new(),
             credit: OnceLock::new(),
-            announces_end: AtomicBool::new(false),
+            announcement: Announcement::default(),
         };
         Self {
             state: Arc::new(state),
@@ -223,7 +225,10 @@ impl Session {
                 self.answers.push_back(Payload::Pong(wire::Pong { id }));
                 Ok(())
             }
-            (Payload::Pong(_), _) => Ok(()),
+            (Payload::Pong(pong), _) => {
+                self.state.announcement.answer(&pong);
+                Ok(())
+            }
             _ => Err(Violation(format!("a {name} message is not expected here"))),
         }
     }
@@ -275,26 +280,6 @@ impl Session {
         }
     }
 
-    /// Announces that the relay shuts down, if the host wants to know, and waits until no execution runs or waits.
-    pub(crate) fn finished(&self, within: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let session = Arc::clone(&self.state);
-        async move {
-            if session.announces_end.load(Ordering::Relaxed)
-                && let Some(room) = session.outbound.reserve(0).await
-            {
-                let deadline_ms = millis(within);
-                room.send(Payload::GoAway(wire::GoAway { deadline_ms, reason: "the relay is shutting down".into() }));
-            }
-            loop {
-                let ended = session.ended.notified();
-                if session.lock().executions.is_empty() {
-                    return;
-                }
-                ended.await;
-            }
-        }
-    }
-
     /// Returns a handle that tells whether an execution runs or waits.
     pub(crate) fn activity(&self) -> Activity {
         Activity(Arc::clone(&self.state))
@@ -337,7 +322,7 @@ impl Session {
             let (credit, executions) = SessionCredit::new(granted).map_err(|error| Violation(error.to_string()))?;
             welcome.credit = session.credit.set(credit).is_ok().then_some(executions);
         }
-        session.announces_end.store(wants(feature::GO_AWAY), Ordering::Relaxed);
+        session.announcement.want(wants(feature::GO_AWAY));
         if let Some(epoch) = epoch {
             session.outbound.delivery().number(Numbering::Kept);
             welcome.resume_secret = Bytes::copy_from_slice(&epoch.secret);

@@ -1,7 +1,6 @@
 //! State of a session that its executions share with it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use relay_proto::code::warning;
@@ -13,6 +12,7 @@ use tokio::time::Instant;
 use super::SessionContext;
 use super::announced::AnnouncedTools;
 use super::credit::SessionCredit;
+use super::drain::Announcement;
 use crate::admission::SessionNumber;
 use crate::auth::Grant;
 use crate::execution::{CallStates, Command, WorkerCall};
@@ -47,8 +47,7 @@ pub(super) struct SessionState {
     pub(super) ended: Notify,
     /// Credit of both peers; unset: they do not count.
     pub(super) credit: OnceLock<SessionCredit>,
-    /// `true`: the host wants to know when the relay shuts down.
-    pub(super) announces_end: AtomicBool,
+    pub(super) announcement: Announcement,
 }
 
 impl SessionState {

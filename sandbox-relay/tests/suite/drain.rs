@@ -5,6 +5,7 @@ use relay_proto::wire;
 use relay_proto::wire::message::Payload;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::wire::{Raw, success};
 use crate::support::{start_relay, within};
@@ -19,6 +20,14 @@ fn terminate(relay: &LocalRelay) {
     kill_process(pid, Signal::TERM).unwrap();
 }
 
+/// Reads the announcement of the end and the ping behind it. Returns both.
+async fn announcement(raw: &mut Raw) -> (wire::GoAway, wire::Ping) {
+    match (raw.payload().await, raw.payload().await) {
+        (Payload::GoAway(go_away), Payload::Ping(ping)) => (go_away, ping),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn a_relay_that_shuts_down_says_so_and_lets_run_what_runs() {
     let relay = start_relay(&["--drain-ms", "30000"]).await;
@@ -27,10 +36,7 @@ async fn a_relay_that_shuts_down_says_so_and_lets_run_what_runs() {
     raw.send_message(wire::Message { sequence: 2, ..execute("e", "return await mcp.call('a.b')", 0).into() }).await;
     let call = raw.call().await;
     terminate(&relay);
-    let go_away = match raw.payload().await {
-        Payload::GoAway(go_away) => go_away,
-        other => panic!("{other:?}"),
-    };
+    let (go_away, _ping) = announcement(&mut raw).await;
     assert!((1..=30_000).contains(&go_away.deadline_ms) && !go_away.reason.is_empty(), "{go_away:?}");
     raw.send_message(wire::Message { sequence: 3, ..execute("f", "return 2", 0).into() }).await;
     let refused = raw.error().await;
@@ -40,6 +46,33 @@ async fn a_relay_that_shuts_down_says_so_and_lets_run_what_runs() {
         Payload::Result(result) => assert_eq!((&result.data[..], &*result.execution_id), (&b"1"[..], "e")),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn an_execution_that_crosses_the_end_of_an_idle_session_is_refused() {
+    let relay = start_relay(&["--drain-ms", "30000"]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello_with(&["a.b"], &["go_away"]).await;
+    terminate(&relay);
+    let (_, wire::Ping { id }) = announcement(&mut raw).await;
+    // The host sends this before it reads the announcement; the answer to the ping comes behind it.
+    raw.send_message(wire::Message { sequence: 2, ..execute("e", "return 1", 0).into() }).await;
+    raw.send_message(wire::Message { sequence: 3, ..Payload::Pong(wire::Pong { id }).into() }).await;
+    let refused = raw.error().await;
+    assert_eq!((refused.code.as_str(), refused.execution_id.as_str()), ("DRAINING", "e"));
+    let close = raw.close().await;
+    assert_eq!(close.code, CloseCode::Away);
+}
+
+#[tokio::test]
+async fn an_idle_session_whose_host_answers_nothing_does_not_hold_up_the_end() {
+    let relay = start_relay(&["--drain-ms", "120000"]).await;
+    let mut raw = Raw::open(&relay).await;
+    raw.hello_with(&["a.b"], &["go_away"]).await;
+    terminate(&relay);
+    announcement(&mut raw).await;
+    // `close` waits for less time than the drain lasts.
+    assert_eq!(raw.close().await.code, CloseCode::Away);
 }
 
 #[tokio::test]
