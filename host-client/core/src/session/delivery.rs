@@ -224,6 +224,11 @@ impl Outbox {
         is_due.then(|| read(&self.acknowledgement()))
     }
 
+    /// Returns the sequence of the last message that was handed over, for resume.
+    pub(super) fn received(&self) -> u64 {
+        self.delivery.received()
+    }
+
     /// Makes an acknowledgement of its own.
     fn acknowledgement(&self) -> wire::Message {
         wire::Message { acknowledged: self.delivery.lock().told(), ..wire::Message::default() }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
-use futures_util::SinkExt as _;
+use futures_util::{SinkExt as _, StreamExt as _};
 use http::StatusCode;
 use relay_proto::wire::message::Payload;
 use relay_proto::{frame, wire};
@@ -28,6 +28,8 @@ use crate::error::Error;
 const SECRET_BYTES: usize = 32;
 /// The minimum time of an attempt to connect, so that a window that is nearly over does not end in a busy loop.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
+/// The maximum time for telling the relay that a session without a connection is over.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a session needs to go on, on another connection.
 pub(super) struct Resumption {
@@ -106,17 +108,19 @@ impl Life {
             let since = Instant::now();
             let mut until = since + window;
             let states = {
-                let Some(session) = self.session.upgrade() else { return gone() };
+                let Some(session) = self.session.upgrade() else { return self.leave().await };
                 session.disconnected(since, &reason);
                 until = session.drains_at().map_or(until, |at| until.min(at));
                 session.state_changes()
             };
-            socket = tokio::select! {
-                resumed = self.resume(&reason, until) => match resumed {
-                    Ok(socket) => socket,
-                    Err(fault) => return fault,
-                },
-                () = unused(states.0) => return gone(),
+            let resumed = tokio::select! {
+                resumed = self.resume(&reason, until) => resumed,
+                () = unused(states.0) => return self.leave().await,
+            };
+            socket = match resumed {
+                Ok(socket) => socket,
+                Err(_) if self.session.strong_count() == 0 => return self.leave().await,
+                Err(fault) => return fault,
             };
             let Some(session) = self.session.upgrade() else {
                 socket::farewell(&mut socket).await;
@@ -164,10 +168,18 @@ impl Life {
 
     /// Connects once and resumes the session.
     async fn attempt(&mut self) -> Result<Socket, Failed> {
+        let (mut socket, token, resumed) = self.ask().await?;
         let Some(resumption) = &mut self.resumption else { return Err(Failed::Over(gone())) };
-        let Some(received) = self.session.upgrade().map(|session| session.delivery.received()) else {
-            return Err(Failed::Over(gone()));
-        };
+        if let Err(fault) = take(resumption, &self.session, &self.tokens, token, resumed) {
+            socket::farewell(&mut socket).await;
+            return Err(Failed::Over(fault));
+        }
+        Ok(socket)
+    }
+
+    /// Connects once and asks the relay for the session. Returns the connection, the token that opened it, and the answer.
+    async fn ask(&mut self) -> Result<(Socket, String, wire::Resumed), Failed> {
+        let Some(resumption) = &mut self.resumption else { return Err(Failed::Over(gone())) };
         let token = self.tokens.usable().await.map_err(|error| Failed::Again(error.to_string()))?;
         let mut socket =
             dial(&self.config, &token, Purpose::Resume).await.map_err(|error| refused(error, &self.tokens))?;
@@ -176,27 +188,36 @@ impl Life {
             session_id: resumption.session_id.clone(),
             epoch: resumption.epoch,
             secret: resumption.secret.clone(),
-            received,
+            received: self.outbox.received(),
             attempt: resumption.attempts,
         };
         let resume = frame::encode(&Payload::Resume(resume).into());
         let again = |error: &dyn std::error::Error| Failed::Again(error.to_string());
         socket.send(Message::Binary(resume)).await.map_err(|error| again(&error))?;
-        let resumed = match first_message(&mut socket, &self.config.url).await {
+        let answer = match first_message(&mut socket, &self.config.url).await {
             Ok(message) => message.payload,
             Err(error) => return Err(refused(error, &self.tokens)),
         };
-        let resumed = match resumed {
-            Some(Payload::Resumed(resumed)) => resumed,
-            Some(Payload::Error(error)) => return Err(denied(&error)),
-            _ => return Err(Failed::Over(SessionFault::new("the relay did not answer to resume".into()))),
-        };
-        let taken = take(resumption, &self.session, &self.tokens, token, resumed);
-        if let Err(fault) = taken {
-            socket::farewell(&mut socket).await;
-            return Err(Failed::Over(fault));
+        match answer {
+            Some(Payload::Resumed(resumed)) => Ok((socket, token, resumed)),
+            Some(Payload::Error(error)) => Err(denied(&error)),
+            _ => Err(Failed::Over(SessionFault::new("the relay did not answer to resume".into()))),
         }
-        Ok(socket)
+    }
+
+    /// Ends a session that nobody uses any more while it has no connection: resumes it once and closes it, so that the relay
+    /// does not keep it and its executions for the rest of the window. Nobody waits for this; it takes 2 s at most. If it
+    /// fails, the window ends the session.
+    async fn leave(&mut self) -> SessionFault {
+        let closed = async {
+            if let Ok((mut socket, ..)) = self.ask().await {
+                socket::farewell(&mut socket).await;
+                // A socket that is dropped with messages unread is reset, and the relay might not see the close.
+                while socket.next().await.is_some_and(|message| message.is_ok()) {}
+            }
+        };
+        let _ = tokio::time::timeout(LEAVE_WITHIN, closed).await;
+        gone()
     }
 }
 

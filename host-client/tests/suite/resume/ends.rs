@@ -68,6 +68,28 @@ async fn a_relay_that_was_restarted_does_not_know_the_session() {
 }
 
 #[tokio::test]
+async fn a_client_that_is_dropped_without_a_connection_ends_its_session_at_once() {
+    // Longer than the test may take: neither the window nor the pause before the next attempt ends here.
+    let (pause, window) = (Duration::from_secs(600), Duration::from_secs(3_600));
+    let configure = |config: &mut host_client::ClientConfig| {
+        config.backoff = host_client::Backoff { first: pause, most: pause };
+        config.resume = Some(window);
+    };
+    let scene = Scene::start_with(&["--resume-window-ms", "3600000"], |_| Script::clean(), configure).await;
+    let waiting = waiting(&scene).await;
+    scene.proxy.refuse(true);
+    scene.proxy.break_all(Break::Reset);
+    // The first attempt is made at once, and fails; the next would come in ten minutes.
+    within(scene.proxy.until(|fates| fates.len() == 2 && fates[1].is_over)).await;
+    scene.reconnecting().await;
+    scene.proxy.refuse(false);
+    drop((waiting, scene.client));
+    nothing_runs(&scene.relay).await;
+    within(scene.proxy.until(|fates| fates.iter().all(|fate| fate.is_over))).await;
+    assert_eq!(scene.proxy.fates().len(), 3, "one attempt");
+}
+
+#[tokio::test]
 async fn a_window_that_is_over_ends_the_session() {
     let scene = Scene::start_with(&["--resume-window-ms", "200"], |_| Script::clean(), |_| {}).await;
     let waiting = waiting(&scene).await;
