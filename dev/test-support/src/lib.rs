@@ -4,6 +4,7 @@
 //! - [`fault`]: a proxy that breaks connections where a test wants it
 //! - [`catalogue`]: the tools of real MCP servers, and what people look for among them
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
+//! - [`postgres`]: real Postgres servers
 //! - [`servers`]: the real MCP servers and clients among them
 //! - [`story`]: one run over three of these servers
 //! - [`results`]: results of tools that are hard to show
@@ -12,6 +13,7 @@
 pub mod catalogue;
 pub mod fault;
 pub mod packages;
+pub mod postgres;
 pub mod results;
 pub mod rfc6455;
 pub mod servers;

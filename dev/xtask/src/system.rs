@@ -8,14 +8,32 @@ use anyhow::{Context as _, bail};
 
 use crate::run::{add_environment, check, step, target_folder};
 
-/// Needed programs, each with the arguments of a test run and the Debian packages that contain it.
-const NEEDED: [(&str, &[&str], &[&str]); 5] = [
-    ("npm", &["--version"], &["nodejs", "npm"]),
-    ("python3", &["-c", "import ensurepip, venv"], &["python3", "python3-venv"]),
-    ("git", &["--version"], &["git"]),
+/// Program that the tests run.
+struct Needed {
+    name: &'static str,
+    /// Command that succeeds where the program is installed.
+    check: (&'static str, &'static [&'static str]),
+    /// Debian packages that contain it.
+    packages: &'static [&'static str],
+}
+
+const NEEDED: [Needed; 6] = [
+    Needed { name: "npm", check: ("npm", &["--version"]), packages: &["nodejs", "npm"] },
+    Needed {
+        name: "python3 with venv",
+        check: ("python3", &["-c", "import ensurepip, venv"]),
+        packages: &["python3", "python3-venv"],
+    },
+    Needed { name: "git", check: ("git", &["--version"]), packages: &["git"] },
+    // Debian puts the server's programs into a folder that is not on the PATH.
+    Needed {
+        name: "postgres",
+        check: ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb"]),
+        packages: &["postgresql"],
+    },
     // Programs in the README and the docs, whose commands the tests run.
-    ("curl", &["--version"], &["curl"]),
-    ("openssl", &["version"], &["openssl"]),
+    Needed { name: "curl", check: ("curl", &["--version"]), packages: &["curl"] },
+    Needed { name: "openssl", check: ("openssl", &["version"]), packages: &["openssl"] },
 ];
 
 /// Script that fails in a Node which is too old for the MCP servers and clients of the tests.
@@ -109,9 +127,9 @@ pub(crate) fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Checks that the interpreters of MCP servers for the tests are there; as root on Debian, installs what is missing.
+/// Checks that the programs which the tests run are there; as root on Debian, installs what is missing.
 pub(crate) fn provide() -> anyhow::Result<()> {
-    let missing: Vec<_> = NEEDED.into_iter().filter(|(program, arguments, _)| !works(program, arguments)).collect();
+    let missing: Vec<_> = NEEDED.into_iter().filter(|needed| !works(needed.check.0, needed.check.1)).collect();
     if !missing.is_empty() {
         install_missing(&missing)?;
     }
@@ -135,17 +153,17 @@ fn newer_node() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn install_missing(missing: &[(&str, &[&str], &[&str])]) -> anyhow::Result<()> {
-    let names: Vec<_> = missing.iter().map(|(program, ..)| *program).collect();
+fn install_missing(missing: &[Needed]) -> anyhow::Result<()> {
+    let join = |needed: &[Needed]| needed.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    let missing_names = join(missing);
     if !works("apt-get", &["--version"]) {
         bail!(
-            "the tests run real MCP servers and the commands of the docs, which need npm, python3 with venv, git, curl and \
-             openssl; missing: {}",
-            names.join(", ")
+            "the tests run real servers and the commands of the docs, which need {}; missing: {missing_names}",
+            join(&NEEDED)
         );
     }
-    step(&format!("Installing what MCP servers need: {}", names.join(", ")));
-    install(&missing.iter().flat_map(|(.., packages)| *packages).copied().collect::<Vec<_>>())
+    step(&format!("Installing what the tests run: {missing_names}"));
+    install(&missing.iter().flat_map(|needed| needed.packages).copied().collect::<Vec<_>>())
 }
 
 /// Installs Debian packages.

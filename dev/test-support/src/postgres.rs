@@ -1,0 +1,214 @@
+//! Real Postgres servers, from the programs that Debian's package `postgresql` installs.
+//!
+//! A server has a folder of its own below `/tmp` and a socket in it; nobody else on the machine can reach it. It ends with
+//! the test, also when the test is killed.
+
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::PATIENCE;
+
+/// Debian puts the programs of each version into a folder below this one.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// The user `nobody`, as which the server runs where the tests are root's: it refuses to be root.
+const NOBODY: u32 = 65534;
+/// Runs the server until its own standard input is closed, which it is when the test is gone.
+const WATCHDOG: &str = r#""$@" & server=$!; read -r _; kill -QUIT "$server"; wait "$server""#;
+
+/// A server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Postgres {
+    programs: PathBuf,
+    folder: PathBuf,
+    /// `None`: it is stopped.
+    watchdog: Mutex<Option<Child>>,
+    settings: Vec<String>,
+    databases: AtomicU32,
+}
+
+impl Postgres {
+    /// Returns the server that tests share which run at the same time.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Self::start(&[]));
+            *shared = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// Starts a server with settings such as `ssl=on`.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start(settings: &[&str]) -> Self {
+        let programs = programs().expect("the tests need Postgres; on Debian: apt-get install postgresql");
+        let server = Self {
+            programs,
+            folder: new_folder().expect("the server's folder cannot be created"),
+            watchdog: Mutex::new(None),
+            settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            databases: AtomicU32::new(0),
+        };
+        let mut initdb = server.program("initdb");
+        initdb.arg("--pgdata").arg(server.data()).args(["--username=test", "--auth=trust", "--no-sync"]);
+        run(initdb.args(["--encoding=UTF8", "--locale=C"]));
+        server.resume();
+        server
+    }
+
+    /// Returns the folder that the server may read and that nobody else can see into but its user and root.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the path of the socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(".s.PGSQL.5432")
+    }
+
+    /// Creates an empty database and returns its address, by the socket.
+    ///
+    /// # Panics
+    /// It cannot be created.
+    pub fn database(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.query("postgres", &format!("CREATE DATABASE {name}"));
+        let host = self.folder.to_string_lossy().replace('/', "%2F");
+        format!("postgres://test@{host}/{name}")
+    }
+
+    /// Runs SQL in the database of an address or name, and returns what it prints.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn query(&self, database: &str, sql: &str) -> String {
+        let name = database.rsplit('/').next().unwrap_or(database);
+        let mut psql = self.program("psql");
+        psql.arg("--host").arg(&self.folder).args(["--username=test", "--no-psqlrc", "--tuples-only", "--no-align"]);
+        run(psql.args(["--set=ON_ERROR_STOP=1", "--dbname", name, "--command", sql])).trim().to_owned()
+    }
+
+    /// Stops the server as a crash does.
+    ///
+    /// # Panics
+    /// It does not stop.
+    pub fn crash(&self) {
+        let watchdog = self.watchdog.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut watchdog) = watchdog {
+            drop(watchdog.stdin.take());
+            watchdog.wait().expect("the watchdog can be waited for");
+        }
+    }
+
+    /// Starts the server again, and returns when it answers.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn resume(&self) {
+        let mut command = self.command("sh");
+        command.args(["-c", WATCHDOG, "sh"]).arg(self.programs.join("postgres")).arg("-D").arg(self.data());
+        command.arg("-k").arg(&self.folder);
+        for setting in ["listen_addresses=", "fsync=off"].into_iter().chain(self.settings.iter().map(String::as_str)) {
+            command.args(["-c", setting]);
+        }
+        let log = fs::File::create(self.folder.join("log")).expect("a log can be created");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+        let watchdog = command.spawn().expect("sh can be run");
+        *self.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = Some(watchdog);
+        let deadline = Instant::now() + PATIENCE;
+        while !self.answers() {
+            let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            assert!(Instant::now() < deadline, "Postgres does not start:\n{}", log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let mut is_ready = self.program("pg_isready");
+        is_ready.args(["--quiet", "--host"]).arg(&self.folder);
+        is_ready.status().is_ok_and(|status| status.success())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn program(&self, name: &str) -> Command {
+        self.command(self.programs.join(name))
+    }
+
+    /// A command as the server's user.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        if !is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()]);
+        command.arg("--").arg(program).current_dir(&self.folder);
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.crash();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Hands a file or folder to the server's user, who alone may read it then.
+///
+/// # Errors
+/// The permissions cannot be changed.
+pub fn hand_over(path: &Path) -> io::Result<()> {
+    let mode = if path.is_dir() { 0o700 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    if is_root() { chown(path, Some(NOBODY), Some(NOBODY)) } else { Ok(()) }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Finds the folder of the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let version = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();
+    let folders = fs::read_dir(DEBIAN).into_iter().flatten().flatten().map(|entry| entry.path());
+    let newest = folders.filter(|folder| folder.join("bin/postgres").exists()).max_by_key(version);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = || std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file());
+    newest.map(|folder| folder.join("bin")).or_else(on_path)
+}
+
+/// Creates a folder whose name is short: the path of a socket has 107 bytes at most.
+fn new_folder() -> io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = PathBuf::from(format!("/tmp/postgres-{}-{number}", std::process::id()));
+    // One that a killed process of the same id has left.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder)?;
+    hand_over(&folder)?;
+    Ok(folder)
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
