@@ -17,8 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate exports three others, each of which imports only those before it:
+//! This crate exports four others, each of which imports only those before it:
 //! - `host-client-core`: tools, policy, approvals, audit, the client and its session with a relay
+//! - `host-client-journal`: journals of durable runs, in an SQLite file or a Postgres database
 //! - `host-client-sources`: MCP servers, OpenAPI documents and ready sets as tools
 //! - `host-client-model`: the interfaces for models: `execute_code` for agent loops and MCP clients, results that fit,
 //!   programs from requests
@@ -65,6 +66,10 @@ pub use host_client_core::{
     TokenRequest, TokenSource, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern, ToolSet,
     ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
 };
+#[cfg(feature = "journal-sqlite")]
+pub use host_client_journal::{Durability, SqliteJournal, SqliteOptions};
+#[cfg(feature = "journal-postgres")]
+pub use host_client_journal::{PostgresJournal, PostgresOptions};
 #[cfg(feature = "macros")]
 pub use host_client_macros::tools;
 #[cfg(feature = "sets")]

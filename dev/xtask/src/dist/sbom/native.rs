@@ -1,4 +1,4 @@
-//! Describes the linked code that is no crate: V8 with ICU, Rust's standard library, the C library.
+//! Describes the linked code that is no crate: V8 with ICU, SQLite, Rust's standard library, the C library.
 
 use std::fs;
 use std::path::Path;
@@ -13,40 +13,53 @@ use crate::run::{output, target_folder};
 use crate::static_build::TARGET;
 use crate::v8::sha256;
 
+/// The crate that compiles SQLite.
+const SQLITE_CRATE: &str = "libsqlite3-sys";
+
 /// Components to add to a list of crates.
 #[derive(Debug)]
 pub(super) struct Native {
     v8: Value,
     icu: Value,
+    sqlite: Value,
     everywhere: Vec<Value>,
 }
 
 impl Native {
     /// Describes the code that was linked on this machine.
     pub(super) fn find() -> anyhow::Result<Self> {
-        let crate_folder = Metadata::read()?;
-        let crate_folder = crate_folder.folder_of("v8")?;
+        let metadata = Metadata::read()?;
+        let crate_folder = metadata.folder_of("v8")?;
         let archive = target_folder()?.join(TARGET).join("release/gn_out/obj/librusty_v8.a");
         Ok(Self {
             v8: v8(&read(&crate_folder.join("v8/include/v8-version.h"))?, &sha256(&archive)?)?,
             icu: icu(&read(&crate_folder.join("third_party/icu/source/common/unicode/uvernum.h"))?)?,
+            sqlite: sqlite(&read(&metadata.folder_of(SQLITE_CRATE)?.join("sqlite3/sqlite3.h"))?)?,
             everywhere: vec![rust()?, c()?],
         })
     }
 
-    /// Adds the components that every program has, and V8 where its crate is listed.
+    /// Adds the components that every program has, and V8 and SQLite where their crates are listed.
     pub(super) fn add_to(&self, list: &mut Value) {
         let own = list["metadata"]["component"]["bom-ref"].clone();
-        let binding = list["components"].as_array().into_iter().flatten().find(|component| component["name"] == "v8");
-        let binding = binding.map(|component| component["bom-ref"].clone());
+        let [v8_crate, sqlite_crate] = ["v8", SQLITE_CRATE].map(|name| reference(list, name));
         for component in &self.everywhere {
             depend(list, &own, component);
         }
-        if let Some(binding) = binding {
-            depend(list, &binding, &self.v8);
+        if let Some(v8_crate) = v8_crate {
+            depend(list, &v8_crate, &self.v8);
             depend(list, &self.v8["bom-ref"], &self.icu);
         }
+        if let Some(sqlite_crate) = sqlite_crate {
+            depend(list, &sqlite_crate, &self.sqlite);
+        }
     }
+}
+
+/// Returns the reference of the component with a name.
+fn reference(list: &Value, name: &str) -> Option<Value> {
+    let mut components = list["components"].as_array()?.iter();
+    Some(components.find(|component| component["name"] == name)?["bom-ref"].clone())
 }
 
 /// Adds a component, and a dependency of another component on it.
@@ -94,6 +107,21 @@ fn icu(header: &str) -> anyhow::Result<Value> {
         "licenses": [{"license": {"name": "Unicode-3.0"}}],
         "cpe": format!("cpe:2.3:a:unicode:international_components_for_unicode:{version}:*:*:*:*:*:*:*"),
         "purl": format!("pkg:generic/icu@{version}"),
+    }))
+}
+
+fn sqlite(header: &str) -> anyhow::Result<Value> {
+    let version = defined(header, "SQLITE_VERSION")?.trim_matches('"');
+    Ok(json!({
+        "type": "library",
+        "bom-ref": format!("pkg:generic/sqlite@{version}"),
+        "supplier": {"name": "The SQLite project"},
+        "name": "SQLite",
+        "version": version,
+        "description": "The database in which a host keeps its journal, compiled from the source in the crate libsqlite3-sys",
+        "licenses": [{"license": {"name": "Public domain"}}],
+        "cpe": format!("cpe:2.3:a:sqlite:sqlite:{version}:*:*:*:*:*:*:*"),
+        "purl": format!("pkg:generic/sqlite@{version}"),
     }))
 }
 
@@ -145,18 +173,21 @@ mod tests {
         let v8 = v8(&read(&folder.join("v8/include/v8-version.h")).unwrap(), "00").unwrap();
         let icu = icu(&read(&folder.join("third_party/icu/source/common/unicode/uvernum.h")).unwrap()).unwrap();
         let parts = |component: &Value| component["version"].as_str().unwrap().split('.').count();
-        assert_eq!((parts(&v8), parts(&icu)), (4, 2), "{v8} {icu}");
-        for component in [&v8, &icu] {
+        let folder = metadata.folder_of(SQLITE_CRATE).unwrap();
+        let sqlite = sqlite(&read(&folder.join("sqlite3/sqlite3.h")).unwrap()).unwrap();
+        assert_eq!((parts(&v8), parts(&icu), parts(&sqlite)), (4, 2, 3), "{v8} {icu} {sqlite}");
+        for component in [&v8, &icu, &sqlite] {
             let version = component["version"].as_str().unwrap();
             assert!(version.split('.').all(|part| part.parse::<u32>().is_ok()), "{version}");
         }
     }
 
     #[test]
-    fn v8_hangs_on_its_crate_and_icu_on_v8() {
+    fn v8_and_sqlite_hang_on_their_crates_and_icu_on_v8() {
         let native = Native {
             v8: json!({"bom-ref": "v8", "name": "V8"}),
             icu: json!({"bom-ref": "icu", "name": "ICU"}),
+            sqlite: json!({"bom-ref": "sqlite", "name": "SQLite"}),
             everywhere: vec![json!({"bom-ref": "c", "name": "glibc"})],
         };
         let list = |components: Value| {
@@ -166,11 +197,12 @@ mod tests {
             list
         };
         assert_eq!(
-            list(json!([{"bom-ref": "crate", "name": "v8"}]))["dependencies"],
+            list(json!([{"bom-ref": "crate", "name": "v8"}, {"bom-ref": "binding", "name": SQLITE_CRATE}]))["dependencies"],
             json!([
                 {"ref": "crate", "dependsOn": ["v8"]},
                 {"ref": "own", "dependsOn": ["c"]},
                 {"ref": "v8", "dependsOn": ["icu"]},
+                {"ref": "binding", "dependsOn": ["sqlite"]},
             ])
         );
         assert_eq!(list(json!([]))["components"], json!([{"bom-ref": "c", "name": "glibc"}]));

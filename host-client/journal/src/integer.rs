@@ -1,0 +1,16 @@
+//! Numbers as databases store them: signed, in 64 bits.
+
+use host_client_core::JournalError;
+
+/// Converts a number for a database. One that is too large becomes the largest, which no entry and no call ever has.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Converts a number that a database gave.
+///
+/// # Errors
+/// [`JournalError::Damaged`]: it is negative.
+pub(crate) fn unsigned(number: i64) -> Result<u64, JournalError> {
+    u64::try_from(number).map_err(|_| JournalError::Damaged(format!("it has the number {number}")))
+}

@@ -1,0 +1,24 @@
+//! Journals for durable runs: storages behind the interface [`Journal`](host_client_core::Journal).
+//!
+//! Applications name the crate `host-client`, which re-exports all of this. The storages do not depend on each other:
+//! - [`SqliteJournal`]: one file, which several processes of one machine may share
+//! - [`PostgresJournal`]: a schema of a Postgres database, which several machines may share
+//! - `migration`: which changes of its schema a storage still needs
+//! - `integer`: numbers as databases store them
+//!
+//! Both keep the same tables, as their `schema` folders show, and pass the same tests.
+#![warn(missing_docs)]
+
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod integer;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod migration;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresJournal, PostgresOptions};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Durability, SqliteJournal, SqliteOptions};

@@ -1,0 +1,105 @@
+//! Opening the file: the connection's settings, and the tables of a new journal.
+
+use std::time::{Duration, Instant};
+
+use host_client_core::JournalError;
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
+
+use super::fault::{Failure, Place};
+use super::{Durability, SqliteOptions, file};
+use crate::migration;
+
+/// The number in the head of a file by which `file` and we know a journal: "RJnl".
+const APPLICATION_ID: i32 = 0x524A_6E6C;
+/// The changes that make the tables, from version 1 on. What was released is never changed.
+const CHANGES: [&str; 1] = [include_str!("schema/1.sql")];
+/// Removes the names of processes that held something until a day ago, and hold no run.
+const CLEANING: &str = "DELETE FROM holders WHERE until_ms < (unixepoch() - 86400) * 1000
+    AND NOT EXISTS (SELECT * FROM runs WHERE holder = name)";
+/// How many statements a connection keeps prepared: all that there are.
+const STATEMENTS: usize = 64;
+/// The pause before another look at a file that two processes try to set up at once.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Opens a journal, and creates it if it is absent.
+pub(super) fn open(place: &Place, options: &SqliteOptions) -> Result<Connection, JournalError> {
+    file::create(place)?;
+    let deadline = Instant::now() + options.busy_timeout;
+    loop {
+        match connect(place, options) {
+            // SQLite does not wait for others when a new file gets its write-ahead log.
+            Err(Failure::Storage(error)) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(PAUSE),
+            result => return result.map_err(|failure| place.error(failure)),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn connect(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure> {
+    // Without `SQLITE_OPEN_URI`, a path is a path. Each connection is used by one thread.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(place.path(), flags)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // SQLite opens a file that it may not write to all the same.
+    if connection.is_readonly(MAIN_DB)? {
+        return Err(JournalError::ReadOnly(place.says("this user may not write to the file")).into());
+    }
+    let is_new = check_owner(place, &connection)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = wal", [], |row| row.get(0))?;
+    if mode != "wal" {
+        let what = "its file system cannot share memory between processes: put it on a disk of this machine";
+        return Err(JournalError::Unavailable(place.says(what)).into());
+    }
+    let synchronous = match options.durability {
+        Durability::Process => "NORMAL",
+        Durability::Power => "FULL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // What was forgotten is not to be found in the file.
+    connection.pragma_update(None, "secure_delete", true)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    migrate(&transaction)?;
+    transaction.execute(CLEANING, [])?;
+    if is_new {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    transaction.commit()?;
+    Ok(connection)
+}
+
+/// Returns whether the file is empty.
+///
+/// # Errors
+/// It is a database of something else.
+fn check_owner(place: &Place, connection: &Connection) -> Result<bool, Failure> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let owner: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if tables > 0 && owner != APPLICATION_ID {
+        let what = "it is a database of something else: name another file";
+        return Err(JournalError::Unavailable(place.says(what)).into());
+    }
+    Ok(tables == 0)
+}
+
+/// Brings the tables to the newest version. The transaction keeps other processes from doing the same.
+fn migrate(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    let has_version: bool = transaction.query_row(
+        "SELECT EXISTS (SELECT * FROM sqlite_schema WHERE name = 'schema_version')",
+        [],
+        |row| row.get(0),
+    )?;
+    let version = |row: &rusqlite::Row<'_>| row.get(0);
+    let found =
+        if has_version { transaction.query_row("SELECT max(version) FROM schema_version", [], version)? } else { 0 };
+    for (version, change) in migration::pending(&CHANGES, found)? {
+        transaction.execute_batch(change)?;
+        transaction.execute("DELETE FROM schema_version", [])?;
+        transaction.execute("INSERT INTO schema_version VALUES (?)", [version])?;
+    }
+    Ok(())
+}
