@@ -20,6 +20,8 @@ use crate::PATIENCE;
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// The user `nobody`, as which the server runs where the tests are root's: it refuses to be root.
 const NOBODY: u32 = 65534;
+/// The port whose number names the socket of a server that listens on none.
+const DEFAULT_PORT: u16 = 5432;
 /// Runs the server until its own standard input is closed, which it is when the test is gone.
 const WATCHDOG: &str = r#""$@" & server=$!; read -r _; kill -QUIT "$server"; wait "$server""#;
 
@@ -31,6 +33,8 @@ pub struct Postgres {
     /// `None`: it is stopped.
     watchdog: Mutex<Option<Child>>,
     settings: Vec<String>,
+    /// The port, which also names the socket.
+    port: u16,
     databases: AtomicU32,
 }
 
@@ -49,17 +53,33 @@ impl Postgres {
         })
     }
 
-    /// Starts a server with settings such as `ssl=on`.
+    /// Starts a server with settings such as `ssl=on`. It listens on its socket alone.
     ///
     /// # Panics
     /// It cannot be started.
     pub fn start(settings: &[&str]) -> Self {
+        Self::start_at(DEFAULT_PORT, settings)
+    }
+
+    /// Starts a server that listens on a free port of 127.0.0.1 as well.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start_on_loopback(settings: &[&str]) -> Self {
+        // Postgres takes no listener that is open already.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("there is a free port").port();
+        Self::start_at(port, &[settings, &["listen_addresses=127.0.0.1"]].concat())
+    }
+
+    fn start_at(port: u16, settings: &[&str]) -> Self {
         let programs = programs().expect("the tests need Postgres; on Debian: apt-get install postgresql");
         let server = Self {
             programs,
             folder: new_folder().expect("the server's folder cannot be created"),
             watchdog: Mutex::new(None),
             settings: settings.iter().map(|setting| (*setting).to_owned()).collect(),
+            port,
             databases: AtomicU32::new(0),
         };
         let mut initdb = server.program("initdb");
@@ -74,9 +94,14 @@ impl Postgres {
         &self.folder
     }
 
+    /// Returns the port, where the server listens on one.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns the path of the socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.join(".s.PGSQL.5432")
+        self.folder.join(format!(".s.PGSQL.{}", self.port))
     }
 
     /// Creates an empty database and returns its address, by the socket.
@@ -87,7 +112,7 @@ impl Postgres {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.query("postgres", &format!("CREATE DATABASE {name}"));
         let host = self.folder.to_string_lossy().replace('/', "%2F");
-        format!("postgres://test@{host}/{name}")
+        format!("postgres://test@{host}:{}/{name}", self.port)
     }
 
     /// Runs SQL in the database of an address or name, and returns what it prints.
@@ -120,7 +145,7 @@ impl Postgres {
     pub fn resume(&self) {
         let mut command = self.command("sh");
         command.args(["-c", WATCHDOG, "sh"]).arg(self.programs.join("postgres")).arg("-D").arg(self.data());
-        command.arg("-k").arg(&self.folder);
+        command.arg("-k").arg(&self.folder).arg("-p").arg(self.port.to_string());
         for setting in ["listen_addresses=", "fsync=off"].into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
@@ -147,7 +172,9 @@ impl Postgres {
     }
 
     fn program(&self, name: &str) -> Command {
-        self.command(self.programs.join(name))
+        let mut command = self.command(self.programs.join(name));
+        command.env("PGPORT", self.port.to_string());
+        command
     }
 
     /// A command as the server's user.

@@ -103,3 +103,20 @@ fn migrate(transaction: &Transaction<'_>) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_waits_for_the_disk_where_it_is_to_survive_a_power_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(&folder.path().join("journal.db")).unwrap();
+        for (durability, expected) in [(Durability::Process, 1), (Durability::Power, 2)] {
+            let connection = open(&place, &SqliteOptions::default().durability(durability)).unwrap();
+            let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(synchronous, expected, "{durability:?}");
+        }
+    }
+}

@@ -7,28 +7,12 @@ use host_client_core::durable::{Batch, Claim, Instruction, Journal, JournalError
 use relay_test_support::within;
 use serde_json::json;
 
-use crate::storage::{NOW, PLAN, Storage, batch, claim, create, entries, entry, everything, id, new_run, status_only};
-
-/// Makes a test of each function, for each storage.
-macro_rules! for_each_storage {
-    ($($name:ident)*) => {
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                relay_test_support::within(super::$name(crate::storage::Storage::sqlite())).await;
-            })*
-        }
-
-        mod postgres {
-            $(#[tokio::test]
-            async fn $name() {
-                relay_test_support::within(super::$name(crate::storage::Storage::postgres())).await;
-            })*
-        }
-    };
-}
+use crate::storage::{
+    NOW, PLAN, Storage, batch, claim, create, entries, entry, everything, for_each_storage, id, new_run, status_only,
+};
 
 for_each_storage! {
+    a_new_journal_is_opened_by_many_at_once
     a_run_is_listed_as_it_was_created
     entries_come_back_as_they_were_appended
     a_batch_is_there_whole_or_not_at_all
@@ -46,6 +30,14 @@ for_each_storage! {
     a_journal_of_a_newer_version_is_refused
     a_missing_entry_is_found
     names_of_old_processes_are_removed
+}
+
+async fn a_new_journal_is_opened_by_many_at_once(storage: Storage) {
+    let journals = futures_util::future::join_all((0..8).map(|_| storage.open())).await;
+    for (number, journal) in journals.iter().enumerate() {
+        create(&**journal, &format!("run-{number}")).await;
+    }
+    assert_eq!(journals[0].runs(everything()).await.unwrap().len(), 8);
 }
 
 async fn a_run_is_listed_as_it_was_created(storage: Storage) {

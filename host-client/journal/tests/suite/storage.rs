@@ -16,6 +16,27 @@ pub(crate) const NOW: i64 = 1_800_000_000_000;
 /// A plan of a run.
 pub(crate) const PLAN: &str = r#"{"code":"return 1 // größer","seed":7}"#;
 
+/// Makes a test of each function, for each storage.
+macro_rules! for_each_storage {
+    ($($name:ident)*) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                relay_test_support::within(super::$name(crate::storage::Storage::sqlite())).await;
+            })*
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                relay_test_support::within(super::$name(crate::storage::Storage::postgres())).await;
+            })*
+        }
+    };
+}
+
+pub(crate) use for_each_storage;
+
 /// A place for one journal, which is empty at first.
 pub(crate) enum Storage {
     Sqlite(TempDir),
