@@ -266,6 +266,11 @@ impl Audit {
         self.recorded_code(code).hash()
     }
 
+    /// Tells whether arguments of a tool are redacted.
+    pub(crate) fn redacts(&self, tool: &str) -> bool {
+        self.0.redactions.apply_to(tool)
+    }
+
     /// Applies the redactions to code.
     fn recorded_code<'a>(&self, code: &'a str) -> RecordedCode<'a> {
         RecordedCode::new(code, self.0.code, &self.0.redactions)

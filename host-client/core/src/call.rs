@@ -6,6 +6,7 @@ pub(crate) mod direct;
 pub(crate) mod dispatch;
 pub(crate) mod ledger;
 mod record;
+pub(crate) mod run;
 
 pub(crate) use context::{ExecutionContext, IntrospectionState};
 pub(crate) use record::{CallPermit, CallRecord, End, Unrecorded};

@@ -6,6 +6,7 @@ mod builder;
 mod check;
 mod execution;
 mod lazy;
+mod open;
 mod outcome;
 #[cfg(feature = "short-path")]
 mod plan;
@@ -14,27 +15,22 @@ mod request;
 #[cfg(feature = "short-path")]
 mod short_path;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
-use relay_proto::{ErrorCode, ExecutionId, LimitName, LimitOverrides, ToolPatterns, frame, wire};
+use relay_proto::{ErrorCode, LimitName, LimitOverrides, frame, wire};
 use serde::de::DeserializeOwned;
-use tokio::sync::{OwnedSemaphorePermit, broadcast};
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::call::ledger::{Budget, Opened};
-use crate::call::{ExecutionContext, IntrospectionState};
 use crate::conversation::Conversation;
 use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
-use crate::rules::approval::ApprovalState;
-use crate::rules::policy::Spending;
 use crate::session::begin::{Connected, connect};
 use crate::session::grant::TokenGrant;
 use crate::session::{self, Session, token};
-use crate::trace;
 
 pub use crate::outcome::{Usage, Warning};
 pub use crate::session::config::{Backoff, ClientConfig};
@@ -48,6 +44,7 @@ pub use execution::Execution;
 pub use lazy::LazyClient;
 pub use outcome::Outcome;
 pub use pool::{ClientLease, ConnectionPool};
+pub(crate) use request::DurableAttempt;
 pub use request::{Check, ExecuteRequest, LargeIntegers, MODEL_BINDINGS};
 
 /// The time that a relay may take beyond the limits before an execution is given up.
@@ -177,6 +174,21 @@ impl Client {
         self.session.grant().limits
     }
 
+    /// Returns the build of the relay's sandbox, which a durable run has to be replayed on; `None`: it cannot run one.
+    pub(crate) fn build(&self) -> Option<&str> {
+        self.offers(feature::DURABLE).then_some(&self.welcome.build)
+    }
+
+    /// Returns the limit that holds for a request.
+    pub(crate) fn effective_limit(&self, request: &ExecuteRequest, name: LimitName) -> u64 {
+        self.session.grant().effective_limit(&request.limits, name)
+    }
+
+    /// Returns the name and version of the relay's software.
+    pub(crate) fn relay(&self) -> &str {
+        &self.welcome.relay
+    }
+
     fn offers(&self, feature: &str) -> bool {
         self.welcome.features.iter().any(|name| name == feature)
     }
@@ -252,6 +264,15 @@ impl Client {
     /// - [`Error::Audit`]: the execution could not be recorded, and was not begun.
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     pub async fn execute(&self, request: ExecuteRequest) -> Result<Execution, Error> {
+        self.execute_of(request, None).await
+    }
+
+    /// Starts code as [`Client::execute`] does, of a durable run where one is given.
+    pub(crate) async fn execute_of(
+        &self,
+        request: ExecuteRequest,
+        durable: Option<DurableAttempt>,
+    ) -> Result<Execution, Error> {
         if self.session.host.tools.await_servers_of(&request.code).await {
             // When the time is up, go on: the relay refuses calls of tools that it does not know yet, with their names.
             let _ = tokio::time::timeout(ANNOUNCED_WITHIN, self.tools_announced()).await;
@@ -263,7 +284,8 @@ impl Client {
         #[cfg(feature = "short-path")]
         let (plan, warnings) = self.plan(&request, &budget, &grant);
         let result_bytes = budget.result_bytes;
-        let opened = self.open(&mut request, budget, &grant);
+        let run = durable.as_ref().map(|attempt| Arc::clone(&attempt.run));
+        let opened = self.open(&mut request, budget, &grant, run);
         // From here on, dropping `execution` cancels it.
         let execution = Execution::new(Arc::clone(&self.session), opened, within);
         #[cfg(feature = "short-path")]
@@ -292,7 +314,9 @@ impl Client {
             request.limits.set(LimitName::ResultBytes, result_bytes);
         }
         let asks_for_form = request.large_integers != LargeIntegers::Number;
-        let mut message = Payload::Execute(request.into_wire(&context.id, &context.trace, self.begin_within_ms()));
+        let mut execute = request.into_wire(&context.id, &context.trace, self.begin_within_ms());
+        execute.durable = durable.map(|attempt| attempt.history);
+        let mut message = Payload::Execute(execute);
         if asks_for_form && !self.offers(feature::LARGE_INTEGERS) {
             let text =
                 "this relay gives large integers as numbers alone; leave large_integers out, or update the relay";
@@ -318,62 +342,5 @@ impl Client {
         }
         context.tell(Event::Started);
         Ok(execution)
-    }
-
-    /// Opens an execution in the ledger, with its budget and the context of its calls.
-    fn open(&self, request: &mut ExecuteRequest, budget: Budget, grant: &TokenGrant) -> Opened {
-        let host = &self.session.host;
-        let (tools, introspection) = (budget.tools.clone(), IntrospectionState::of(&request.bindings));
-        let approver = request.approver.take().or_else(|| host.approver.clone());
-        let approval_ms = grant.effective_limit(&request.limits, LimitName::ApprovalMs);
-        let context = |id: ExecutionId, events: broadcast::Sender<Event>| {
-            let span = tracing::info_span!(
-                "execute_code",
-                gen_ai.operation.name = "execute_tool",
-                gen_ai.tool.name = "execute_code",
-                execution = id.as_str(),
-                trace_id = tracing::field::Empty,
-            );
-            let trace = trace::begin(&span, request.trace);
-            span.record("trace_id", trace.trace_id());
-            ExecutionContext {
-                tools,
-                introspection,
-                span,
-                audit: host.audit.clone(),
-                trail: OnceLock::new(),
-                id,
-                code: request.code.as_str().into(),
-                phase: request.phase,
-                trace,
-                events,
-                spending: Spending::new(&host.policy.budget),
-                approvals: ApprovalState::default(),
-                conversation: Arc::clone(&self.conversation),
-                approver,
-                approval_timeout: Duration::from_millis(approval_ms),
-                ended_calls: Mutex::default(),
-            }
-        };
-        self.session.ledger.open(budget, context)
-    }
-
-    /// Returns the budget of an execution, and the time after which it is given up. The host counts calls itself, and
-    /// takes the relay's limits only up to the maxima.
-    ///
-    /// # Errors
-    /// [`Error::Pattern`]: a pattern of the request can fit no tool.
-    fn budget(&self, request: &ExecuteRequest, grant: &TokenGrant) -> Result<(Budget, Duration), Error> {
-        let limit = |name: LimitName| grant.effective_limit(&request.limits, name);
-        let budget = Budget {
-            tools: request.tools.as_ref().map(ToolPatterns::checked).transpose()?.unwrap_or_default().and(&grant.tools),
-            arguments_bytes: limit(LimitName::ArgumentsBytes),
-            tool_calls: limit(LimitName::ToolCalls),
-            result_bytes: limit(LimitName::ResultBytes)
-                .min(self.session.host.policy.budget.bytes_returned.unwrap_or(u64::MAX)),
-            in_flight: usize::try_from(limit(LimitName::ToolCallsInFlight)).unwrap_or(usize::MAX),
-        };
-        let wall = Duration::from_millis(limit(LimitName::WallMs));
-        Ok((budget, self.queue_timeout.saturating_add(wall).saturating_add(PATIENCE)))
     }
 }

@@ -12,6 +12,7 @@ use http::StatusCode;
 use relay_proto::{Code, ErrorCode, InvalidToolPattern, LimitName};
 
 use crate::audit::AuditError;
+use crate::durable::RunError;
 use crate::outcome::{OutputItem, Usage, Warning};
 use crate::rules::policy::PolicyError;
 use crate::tool::InvalidTool;
@@ -118,9 +119,18 @@ pub enum Error {
     /// The returned value is not of the type that was asked for.
     #[error("the result is not what was expected: {0}")]
     Result(#[from] serde_json::Error),
+    /// A durable run was not begun, or does not go on.
+    #[error(transparent)]
+    Run(Box<RunError>),
     /// A local relay could not be started, or does not answer.
     #[error("a local relay could not be started: {0}")]
     Local(String),
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
+        Self::Run(Box::new(error))
+    }
 }
 
 impl Error {

@@ -10,6 +10,7 @@ use tower::{BoxError, Layer, Service};
 
 use crate::audit::Audit;
 use crate::conversation::Conversation;
+use crate::durable::Journal;
 use crate::executor::{self, ToolRequest, ToolService};
 use crate::random::random_key;
 use crate::rules::approval::Approver;
@@ -57,6 +58,8 @@ pub struct Host {
     /// The approvals for the whole session of the calls of [`Host::call`].
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) audit: Option<Audit>,
+    /// The journal of durable runs; `None`: there can be none.
+    pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) service: ToolService,
     /// The number of calls made with [`Host::call`].
     pub(crate) calls: AtomicU64,
@@ -90,6 +93,7 @@ impl Host {
             approver: None,
             conversation: Arc::default(),
             audit: None,
+            journal: None,
             service: executor::service(),
             calls: AtomicU64::new(0),
             key: random_key(),
@@ -153,6 +157,13 @@ impl Host {
     #[must_use]
     pub fn audit(mut self, audit: Audit) -> Self {
         self.audit = Some(audit);
+        self
+    }
+
+    /// Sets the journal, in which [`Runs`](crate::runs::Runs) keeps durable runs. There is none by default.
+    #[must_use]
+    pub fn journal(mut self, journal: impl Journal) -> Self {
+        self.journal = Some(Arc::new(journal));
         self
     }
 

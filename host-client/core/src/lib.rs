@@ -44,6 +44,7 @@ mod outbound;
 pub mod outcome;
 mod random;
 pub mod rules;
+pub mod runs;
 mod session;
 pub mod text;
 pub mod tls;

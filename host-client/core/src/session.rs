@@ -3,6 +3,7 @@
 
 mod announce;
 pub(crate) mod begin;
+mod calls;
 pub(crate) mod config;
 mod connection;
 pub(crate) mod credit;
@@ -27,14 +28,13 @@ use relay_proto::{CallId, ErrorCode, ExecutionId, wire};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::time::Instant;
 
-use crate::call::dispatch::{self, Caller};
-use crate::call::ledger::{Ledger, Refused};
+use crate::call::ledger::Ledger;
 use crate::error::{Error, ExecutionError};
 use crate::event::Event;
 use crate::host::Host;
 use crate::outbound::Outbound;
+use crate::outcome::OutputItem;
 use crate::random::random_key;
-use crate::text::short_name;
 use announce::Announced;
 use credit::{CallCredit, ExecutionCredit};
 use delivery::Delivery;
@@ -279,7 +279,11 @@ impl Session {
             }
             Payload::Output(output) => {
                 if let Some(id) = self.running(output.execution_id)? {
-                    self.ledger.output(&id, output.items);
+                    let items: Vec<_> = output.items.into_iter().map(OutputItem::from).collect();
+                    if let Some(run) = self.ledger.run_of(&id) {
+                        run.output(&items, &output.steps, output.failures);
+                    }
+                    self.ledger.output(&id, items);
                 }
             }
             Payload::Cancel(cancel) => {
@@ -287,6 +291,16 @@ impl Session {
                 let call = call.map_err(|error| SessionFault::new(error.to_string()))?;
                 if let Some(execution) = self.running(cancel.execution_id)? {
                     self.ledger.cancel_call(call, &execution);
+                }
+            }
+            Payload::Begun(begun) => {
+                if let Some(run) = self.run_of(&begun.execution_id)? {
+                    run.begun(begun);
+                }
+            }
+            Payload::Waiting(waiting) => {
+                if let Some(run) = self.run_of(&waiting.execution_id)? {
+                    run.waits(waiting);
                 }
             }
             Payload::Ping(wire::Ping { id }) => {
@@ -327,53 +341,6 @@ impl Session {
     fn running(&self, id: String) -> Result<Option<ExecutionId>, SessionFault> {
         let id = ExecutionId::try_from(id).map_err(|error| SessionFault::new(error.to_string()))?;
         Ok(self.ledger.is_relays(&id).then_some(id))
-    }
-
-    fn start_call(self: &Arc<Self>, call: wire::ToolCall) -> Result<(), SessionFault> {
-        let id = dispatch::call_id(&call).ok_or_else(|| SessionFault::new("a tool call has no usable id".into()))?;
-        let execution = ExecutionId::try_from(call.execution_id.clone());
-        let execution = execution.map_err(|error| SessionFault::new(error.to_string()))?;
-        let credit = self.delivery.admit(call.arguments.len())?;
-        let permit = match self.ledger.enter(id, &execution, &call) {
-            Ok(permit) => permit,
-            Err(Refused::Violation(reason)) => {
-                tracing::warn!(tool = short_name(&call.tool), reason, "the relay broke the protocol");
-                return Err(SessionFault::new(reason));
-            }
-            Err(refused) => {
-                if let Refused::Failed(code, reason) = &refused {
-                    tracing::warn!(tool = short_name(&call.tool), %code, reason, "a call was not let in");
-                }
-                if let Some(answer) = dispatch::refusal(call, refused) {
-                    // Refusals come only from a relay that breaks the protocol; it may wait for them in vain.
-                    let _ = self.outbound.try_send(Payload::ToolResult(answer));
-                }
-                return Ok(());
-            }
-        };
-        let task = {
-            let (session, execution) = (Arc::clone(self), execution.clone());
-            tokio::spawn(async move {
-                let caller = match session.terms.knows_states {
-                    true => Caller::Relay(&session.outbound),
-                    false => Caller::RelayWithoutCallState,
-                };
-                let answer = dispatch::dispatch(&session.host, &permit, call, caller).await;
-                if !session.ledger.answer(&permit, &answer) {
-                    return;
-                }
-                let answer = Payload::ToolResult(answer);
-                // While the queue is full, the call keeps its place. Nobody is left to hear the answer when this fails.
-                if let Ok(room) = session.outbound.reserve(&answer).await {
-                    session.ledger.sent(id, &execution);
-                    room.send(answer);
-                }
-                // The relay may send another call in its place.
-                drop(credit);
-            })
-        };
-        self.ledger.set_abort(id, &execution, task.abort_handle());
-        Ok(())
     }
 }
 

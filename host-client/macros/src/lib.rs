@@ -46,6 +46,7 @@ use proc_macro::TokenStream;
 /// - `overflow = "cut"` or `"fail"`: what happens to a result that is larger; it fails by default
 /// - `concurrency = 4`: how many calls run at once; no limit by default
 /// - `callable_from_code = false`: code may not call it; it may by default
+/// - `idempotent = true`: a durable run may call it again with the same idempotency key; it may not by default
 ///
 /// # Methods
 /// A method takes `&self`, `self: Arc<Self>` or no receiver. It is async or not. It returns nothing, a value, or a `Result`

@@ -25,6 +25,7 @@ pub(crate) struct ToolOptions {
     pub(crate) result_bytes: Option<LitInt>,
     pub(crate) concurrency: Option<LitInt>,
     pub(crate) callable_from_code: Option<LitBool>,
+    pub(crate) idempotent: Option<LitBool>,
 }
 
 /// The values of an option, and the variants of the library that they stand for.
@@ -84,9 +85,10 @@ impl ToolOptions {
                 "result_bytes" => set(&mut options.result_bytes, &meta),
                 "concurrency" => set(&mut options.concurrency, &meta),
                 "callable_from_code" => set(&mut options.callable_from_code, &meta),
+                "idempotent" => set(&mut options.idempotent, &meta),
                 _ => Err(meta.error(
                     "there is no such option; there are: name, description, effect, mode, timeout_ms, result_bytes, \
-                     overflow, concurrency, callable_from_code",
+                     overflow, concurrency, callable_from_code, idempotent",
                 )),
             }
         })?;
@@ -126,6 +128,9 @@ impl ToolOptions {
         }
         if let Some(callable) = &self.callable_from_code {
             calls.extend(quote!(.callable_from_code(#callable)));
+        }
+        if let Some(idempotent) = &self.idempotent {
+            calls.extend(quote!(.idempotent(#idempotent)));
         }
         Ok(calls)
     }

@@ -109,10 +109,11 @@ fn show(tool: &str, host: &Host, explained: &Explanation, json: bool) -> Result<
 
 /// Returns the fields of a change that are set.
 fn changed(change: &ManifestChange) -> Value {
-    let ManifestChange { effect, timeout_ms, result_bytes, overflow, concurrency, callable_from_code } = change;
+    let ManifestChange { effect, timeout_ms, result_bytes, overflow, concurrency, callable_from_code, idempotent } =
+        change;
     without_null(json!({
         "effect": effect, "timeout_ms": timeout_ms, "result_bytes": result_bytes, "overflow": overflow,
-        "concurrency": concurrency, "callable_from_code": callable_from_code,
+        "concurrency": concurrency, "callable_from_code": callable_from_code, "idempotent": idempotent,
     }))
 }
 

@@ -116,6 +116,7 @@ fn full(tools: &Tools, spec: &ToolSpec) -> Value {
         "overflow": manifest.overflow,
         "concurrency": manifest.concurrency,
         "callable_from_code": manifest.callable_from_code,
+        "idempotent": manifest.idempotent,
         "notes": tools.notes(&spec.name),
     })
 }

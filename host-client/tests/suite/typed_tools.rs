@@ -149,6 +149,7 @@ fn a_tool_says_all_that_was_said_of_it() {
         .overflow(Overflow::Cut)
         .concurrency(2)
         .callable_from_code(false)
+        .idempotent(true)
         .run(|args: Add| async move { Ok(args.a + args.b) })
         .unwrap();
     let spec = tools.spec("math.add").unwrap();
@@ -160,6 +161,7 @@ fn a_tool_says_all_that_was_said_of_it() {
         overflow: Overflow::Cut,
         concurrency: Some(2),
         callable_from_code: false,
+        idempotent: true,
     };
     assert_eq!((&*spec.description, spec.manifest), ("Adds two numbers", manifest));
     assert_eq!(spec.input_schema["required"], json!(["a", "b"]));

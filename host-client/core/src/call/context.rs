@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{Binding, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
+use relay_proto::{Binding, CallId, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
 use tokio::sync::{Mutex, broadcast};
 
+use super::run::DurableRun;
 use crate::audit::{Audit, AuditError, Trail};
 use crate::conversation::Conversation;
 use crate::error::{CallEnd, Calls};
@@ -19,6 +20,8 @@ use crate::tool::Effect;
 /// The state that all calls of one execution share, for as long as any of them runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
+    /// The random name of the session or the host that the execution belongs to.
+    pub(crate) key: String,
     /// The patterns of the tools that the execution may call and be told of.
     pub(crate) tools: ToolPatterns,
     pub(crate) introspection: IntrospectionState,
@@ -33,13 +36,15 @@ pub(crate) struct ExecutionContext {
     pub(crate) trail: OnceLock<Trail>,
     pub(crate) events: broadcast::Sender<Event>,
     pub(crate) spending: Spending,
-    pub(crate) approvals: ApprovalState,
+    pub(crate) approvals: Arc<ApprovalState>,
     /// The conversation that the execution belongs to, with the approvals for its whole session.
     pub(crate) conversation: Arc<Conversation>,
     /// The approver that is asked about calls; `None`: calls that need an approval are denied.
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// The time limit of one approval.
     pub(crate) approval_timeout: Duration,
+    /// The durable run that the execution belongs to; `None`: it ends with its relay.
+    pub(crate) run: Option<Arc<dyn DurableRun>>,
     /// The calls that have ended.
     pub(crate) ended_calls: StdMutex<Calls>,
 }
@@ -56,6 +61,7 @@ impl ExecutionContext {
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,
+            key: String::new(),
             tools: ToolPatterns::default(),
             introspection: IntrospectionState::default(),
             code: "".into(),
@@ -66,10 +72,11 @@ impl ExecutionContext {
             trail: OnceLock::new(),
             events,
             spending: Spending::new(&crate::rules::policy::Budget::default()),
-            approvals: ApprovalState::default(),
+            approvals: Arc::default(),
             conversation: Arc::default(),
             approver: None,
             approval_timeout: Duration::ZERO,
+            run: None,
             ended_calls: StdMutex::default(),
         }
     }
@@ -80,13 +87,18 @@ impl ExecutionContext {
         let _ = self.events.send(event);
     }
 
+    /// Returns the key that tells a call of this execution from all others.
+    pub(crate) fn key_of(&self, call: CallId) -> String {
+        format!("{}-{}-{call}", self.key, self.id)
+    }
+
     /// Notes how a call ended.
     pub(super) fn note_end(&self, tool: &str, effect: Option<Effect>, end: CallEnd) {
         self.ended_calls.lock().unwrap_or_else(PoisonError::into_inner).add(tool, effect, end);
     }
 
     /// Returns the calls that have ended.
-    pub(super) fn calls(&self) -> Calls {
+    pub(crate) fn calls(&self) -> Calls {
         self.ended_calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -15,7 +15,6 @@ use crate::error::{Error, ExecutionError};
 use crate::event::{self, Event, Route};
 use crate::host::Host;
 use crate::outcome::Usage;
-use crate::rules::approval::ApprovalState;
 use crate::rules::policy::Spending;
 use crate::text::short_name;
 use crate::trace;
@@ -61,6 +60,7 @@ impl Host {
         let span = tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool);
         ExecutionContext {
             id: ExecutionId::from(number + 1),
+            key: self.key.clone(),
             tools: ToolPatterns::default(),
             introspection: IntrospectionState::default(),
             code: code.to_string().into(),
@@ -71,10 +71,11 @@ impl Host {
             trail: OnceLock::new(),
             events: broadcast::Sender::new(event::EVENTS_KEPT),
             spending: Spending::new(&self.policy.budget),
-            approvals: ApprovalState::default(),
+            approvals: Arc::default(),
             conversation: Arc::clone(&self.conversation),
             approver: self.approver.clone(),
             approval_timeout: Duration::from_millis(LimitName::ApprovalMs.default_value()),
+            run: None,
             ended_calls: Mutex::default(),
         }
     }

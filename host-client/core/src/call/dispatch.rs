@@ -1,6 +1,7 @@
 //! The steps of a tool call, from the relay's frame to the answer. Each step takes the proof of the one before, so that
 //! none can be left out.
 
+pub(crate) mod answer;
 mod approve;
 mod question;
 mod result;
@@ -12,12 +13,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use relay_proto::wire::message::Payload;
-use relay_proto::{CallId, Code, ErrorCode, LimitName, ToolName, wire};
+use relay_proto::{Code, ErrorCode, LimitName, ToolName, wire};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::ledger::Refused;
+use super::run::DurableCall;
 use super::{CallPermit, CallRecord, End, Unrecorded};
 use crate::audit::{self, Arguments};
 use crate::event::Event;
@@ -25,7 +26,6 @@ use crate::executor::{self, ToolRequest};
 use crate::host::Host;
 use crate::introspect;
 use crate::outbound::Outbound;
-use crate::rules::approval::Approver;
 use crate::rules::policy::Decision;
 use crate::text::short_name;
 use crate::tool::context::{CallContext, CallLife};
@@ -33,10 +33,8 @@ use crate::tool::validate::ValidArguments;
 use crate::tool::{Effect, Registered};
 use crate::tools::Tools;
 use crate::trace;
+use answer::{failure, success};
 use result::{check_result, sendable};
-
-/// The maximum length of a failure's message, in bytes; longer ones are cut.
-const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 /// The error code and the message of a failed call, as the code reads them.
 struct Failure(ErrorCode, String);
@@ -106,6 +104,8 @@ pub(crate) enum Caller<'a> {
     RelayWithoutCallState,
     /// This host.
     Host,
+    /// Code of a durable run, whose journal is told of each step.
+    Run(&'a dyn DurableCall),
 }
 
 /// Takes a call through all its steps and returns the answer. If the host panics in between, the answer is `INTERNAL`.
@@ -184,6 +184,7 @@ impl Dispatch<'_> {
         // again.
         let left = if matches!(self.caller, Caller::RelayWithoutCallState) { self.left() } else { left };
         let name = approved.registered.name.clone();
+        self.record_run().await?;
         let result = self.execute(approved, left).await?;
         let result = self.check_size(result)?;
         self.host.tools.declarations().learn(&result.0.registered, &result.0.json);
@@ -255,12 +256,19 @@ impl Dispatch<'_> {
         Failure(ErrorCode::Internal, format!("{} was not run: it could not be recorded", self.call.tool))
     }
 
-    /// Returns the approver's name; `unknown` if its code panics, which must not end the call.
-    fn name_of(&self, approver: &Arc<dyn Approver>) -> String {
-        std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
+    /// Records in the journal of a durable run that the tool begins to run.
+    ///
+    /// # Errors
+    /// `INTERNAL`: it could not be recorded.
+    async fn record_run(&self) -> Result<(), Failure> {
+        let Caller::Run(call) = self.caller else { return Ok(()) };
+        call.started().await.map_err(|error| self.unrecorded(&error.into()))
     }
 
     async fn tell_state(&self, status: wire::CallStatus) {
+        if let Caller::Run(call) = self.caller {
+            call.tell_state(status);
+        }
         if let Caller::Relay(states) = self.caller {
             let state = wire::CallState {
                 execution_id: self.call.context.id.as_str().to_owned(),
@@ -269,6 +277,14 @@ impl Dispatch<'_> {
             };
             // Nobody is left to hear it when this fails.
             let _ = states.send(Payload::CallState(state)).await;
+        }
+    }
+
+    /// Returns the key that tells this call from all others, and that it keeps when a durable run makes it again.
+    fn idempotency_key(&self) -> Arc<str> {
+        match self.caller {
+            Caller::Run(call) => call.idempotency_key().into(),
+            _ => self.call.context.key_of(self.call.id).into(),
         }
     }
 
@@ -287,6 +303,7 @@ impl Dispatch<'_> {
             tool: name.clone(),
             deadline,
             trace: trace::of_call(self.call.span(), context.trace, id),
+            idempotency_key: self.idempotency_key(),
             result_bytes: sendable(registered.spec.manifest.result_bytes),
             life,
         };
@@ -353,30 +370,4 @@ fn check_arguments(recorded: RecordedCall, parsed: Result<Value, Failure>) -> Re
 
 fn unfit(name: &str, reason: &str) -> Failure {
     Failure(ErrorCode::InvalidArguments, format!("{name} was called with arguments that do not fit: {reason}"))
-}
-
-/// Returns the answer to a call that the ledger refused; `None`: the same call still runs, so that its answer will
-/// come, or the relay broke the protocol.
-pub(crate) fn refusal(call: wire::ToolCall, refused: Refused) -> Option<wire::ToolResult> {
-    match refused {
-        Refused::Running => None,
-        Refused::Answered(answer) => Some(answer),
-        Refused::Failed(code, message) => Some(failure(call.id, code, message)),
-        Refused::Violation(_) => None,
-    }
-}
-
-/// Parses the id of a call; `None`: it is not a valid call id.
-pub(crate) fn call_id(call: &wire::ToolCall) -> Option<CallId> {
-    CallId::try_from(call.id.as_str()).ok()
-}
-
-fn success(id: String, result: Bytes) -> wire::ToolResult {
-    wire::ToolResult { id, success: true, result, ..wire::ToolResult::default() }
-}
-
-fn failure(id: String, code: ErrorCode, mut message: String) -> wire::ToolResult {
-    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
-    let code = Code::from(code).as_str().to_owned();
-    wire::ToolResult { id, success: false, error: message, code, ..wire::ToolResult::default() }
 }

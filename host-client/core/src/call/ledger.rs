@@ -13,6 +13,7 @@ use relay_proto::{CallId, ErrorCode, ExecutionId, ToolPatterns, wire};
 use tokio::sync::{broadcast, oneshot};
 use tokio::task::AbortHandle;
 
+use super::run::DurableRun;
 use super::{CallPermit, ExecutionContext, FIRST_HOST_CALL};
 use crate::error::ExecutionError;
 use crate::event::{self, Event};
@@ -257,6 +258,9 @@ impl Ledger {
         };
         // Not under the lock: its end goes into the audit, which may wait for the disk.
         if let Some(CallState::Running(record)) = record {
+            if let Some(run) = &record.context.run {
+                run.give_up_waiting(record.index);
+            }
             record.stop();
         }
         // An answer that waits for room in the queue goes with its task.
@@ -265,11 +269,16 @@ impl Ledger {
         }
     }
 
+    /// Returns the durable run that an execution belongs to; `None`: it belongs to none, or has ended.
+    pub(crate) fn run_of(&self, execution: &ExecutionId) -> Option<Arc<dyn DurableRun>> {
+        self.lock().executions.get(execution)?.context.run.clone()
+    }
+
     /// Keeps output of an execution and tells its watchers; drops output beyond 8 MiB.
-    pub(crate) fn output(&self, execution: &ExecutionId, items: Vec<wire::OutputItem>) {
+    pub(crate) fn output(&self, execution: &ExecutionId, items: Vec<OutputItem>) {
         let mut state = self.lock();
         let Some(entry) = state.executions.get_mut(execution) else { return };
-        for item in items.into_iter().map(OutputItem::from) {
+        for item in items {
             // Empty pieces take room as well.
             entry.output_bytes += item.text.len() + size_of::<OutputItem>();
             if entry.output_bytes > KEPT_OUTPUT_BYTES {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::ExecutionContext;
 use crate::audit::{Arguments, AuditError, CallTrail, Decision, Verdict};
+use crate::durable::JournalError;
 use crate::error::CallEnd;
 use crate::event::Event;
 use crate::tool::Effect;
@@ -17,6 +18,8 @@ use crate::tool::context::CallLife;
 pub(crate) struct CallRecord {
     pub(crate) id: CallId,
     pub(crate) context: Arc<ExecutionContext>,
+    /// The number of the call in the order of its code; 0: it has none.
+    pub(crate) index: u64,
     /// The tool's name, as it came.
     pub(crate) tool: String,
     span: OnceLock<tracing::Span>,
@@ -60,9 +63,15 @@ impl End<'_> {
 impl CallRecord {
     /// Creates the record of a call that was admitted. It is cheap enough to be called under a lock.
     pub(crate) fn new(id: CallId, context: Arc<ExecutionContext>, tool: &str) -> Self {
+        Self::at(0, id, context, tool)
+    }
+
+    /// Creates the record of a call with this number in the order of its code; 0: it has none.
+    pub(crate) fn at(index: u64, id: CallId, context: Arc<ExecutionContext>, tool: &str) -> Self {
         Self {
             id,
             context,
+            index,
             tool: tool.to_owned(),
             span: OnceLock::new(),
             arrived: Instant::now(),
@@ -188,9 +197,17 @@ impl CallRecord {
         self.context.tell(event);
     }
 
+    /// Ends the call without a word: its run has it, and tells of it.
+    pub(crate) fn leave(&self) {
+        self.state().is_closed = true;
+    }
+
     /// Ends the call because nobody waits for its answer any more: with `OUTCOME_UNKNOWN` if its tool runs, else with
     /// `CANCELLED`.
     pub(crate) fn stop(&self) {
+        if self.context.run.is_some() {
+            return self.leave();
+        }
         // Under one lock, so that the tool does not begin in between.
         let mut state = self.state();
         state.life.take_if(|life| life.give_up_turn());
@@ -214,6 +231,8 @@ impl Drop for CallRecord {
 pub(crate) enum Unrecorded {
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     #[error("the execution is not in the audit")]
     NoTrail,
     #[error("the call was stopped")]

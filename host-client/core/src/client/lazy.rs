@@ -78,6 +78,10 @@ impl LazyClient {
         &self.host
     }
 
+    pub(crate) fn conversation(&self) -> Arc<Conversation> {
+        Arc::clone(&self.conversation)
+    }
+
     /// Returns a client of the same host with a session of its own, so that approvals for a session are not shared. One
     /// made from a connected [`Client`] has only that session, which is shared.
     #[must_use]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use relay_proto::time::millis;
 use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
 
+use crate::call::run::DurableRun;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Phase;
 
@@ -79,6 +80,14 @@ pub struct ExecuteRequest {
     pub check: Check,
     /// The sources of functions that run beside the code in the sandbox, by the name after `local.`; none by default.
     pub local_tools: BTreeMap<String, String>,
+}
+
+/// The execution of a durable run's code.
+#[derive(Clone)]
+pub(crate) struct DurableAttempt {
+    pub(crate) run: Arc<dyn DurableRun>,
+    /// What the relay has to know of the executions before.
+    pub(crate) history: wire::Durable,
 }
 
 impl std::fmt::Debug for ExecuteRequest {
@@ -219,7 +228,7 @@ impl ExecuteRequest {
 
     /// Moves the bindings of [`bindings_if_offered`](Self::bindings_if_offered) that are offered to
     /// [`bindings`](Self::bindings), and drops the others.
-    pub(super) fn with_offered(mut self, offered: &[String]) -> Self {
+    pub(crate) fn with_offered(mut self, offered: &[String]) -> Self {
         for name in std::mem::take(&mut self.bindings_if_offered) {
             if offered.contains(&name) && !self.bindings.contains(&name) {
                 self.bindings.push(name);

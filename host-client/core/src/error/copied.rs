@@ -25,6 +25,7 @@ impl Error {
             Self::Pattern(error) => Self::Pattern(error.clone()),
             Self::Source { origin, reason } => Self::source(origin.clone(), reason.to_string()),
             Self::Execution(error) => Self::Execution(Box::new(ExecutionError::clone(error))),
+            Self::Run(error) => Self::Run(error.clone()),
             Self::Local(reason) => Self::Local(reason.clone()),
             Self::Policy(_) | Self::Audit(_) | Self::Result(_) => Self::source("the client", self.to_string()),
         }

@@ -244,6 +244,11 @@ pub(crate) enum Answer {
     Failed,
 }
 
+/// Returns the approver's name; `unknown` if its code panics, which must not end the call.
+pub(crate) fn approver_name(approver: &Arc<dyn Approver>) -> String {
+    std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
+}
+
 /// A guard that counts a question as denied when it is dropped, unless it was set to `None`. Withdrawn questions count,
 /// too: they also tire people.
 struct CountedQuestion<'a>(Option<&'a ApprovalState>);

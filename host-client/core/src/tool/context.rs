@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::manifest::DEFAULT_RESULT_BYTES;
 use crate::event::{self, Event, EventStream};
+use crate::random::random_key;
 
 /// The number of progress reports of one call that are passed on at once, and then in each second.
 pub const PROGRESS_PER_SECOND: u32 = 10;
@@ -70,6 +71,7 @@ pub struct CallContext {
     pub trace: TraceContext,
     /// The maximum size of the call's result, in bytes of JSON; the tool's manifest says what happens to a larger one.
     pub result_bytes: usize,
+    pub(crate) idempotency_key: Arc<str>,
     pub(crate) life: Arc<CallLife>,
 }
 
@@ -121,6 +123,7 @@ impl CallContext {
             deadline: Instant::now() + time,
             trace: TraceContext::NONE,
             result_bytes: DEFAULT_RESULT_BYTES,
+            idempotency_key: random_key().into(),
             life: CallLife::new(events),
         };
         (context, EventStream::new(receiver))
@@ -129,6 +132,12 @@ impl CallContext {
     /// Returns the time that is left until the call is given up; zero after that.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns a key that tells this call from all others, for services that do a request with the same key once. A durable run
+    /// that makes the call again, because the outcome of the first time is not known, keeps the key.
+    pub fn idempotency_key(&self) -> &str {
+        &self.idempotency_key
     }
 
     /// Reports progress: `done` of `total`, in a unit of the tool's choice, with a message on the current step. `None`:

@@ -142,6 +142,17 @@ pub struct Manifest {
     /// `true`, the default, if code may call the tool. Otherwise only the application can, and code does not learn that
     /// the tool exists.
     pub callable_from_code: bool,
+    /// `true` if a call that is made twice with the same [idempotency key](crate::CallContext::idempotency_key) does what one
+    /// does: a durable run may make it again when the outcome of the first time is not known. `false` by default. Calls of
+    /// tools with [`Effect::ReadOnly`] are made again in any case.
+    pub idempotent: bool,
+}
+
+impl Manifest {
+    /// Tells whether a call may be made again whose outcome is not known.
+    pub(crate) fn may_run_again(&self) -> bool {
+        self.idempotent || self.effect == Some(Effect::ReadOnly)
+    }
 }
 
 impl Default for Manifest {
@@ -154,6 +165,7 @@ impl Default for Manifest {
             overflow: Overflow::Fail,
             concurrency: None,
             callable_from_code: true,
+            idempotent: false,
         }
     }
 }
@@ -190,6 +202,8 @@ pub struct ManifestChange {
     pub concurrency: Option<usize>,
     /// `true` if code may call the tool.
     pub callable_from_code: Option<bool>,
+    /// `true` if a call may be made again with the same idempotency key when its outcome is not known.
+    pub idempotent: Option<bool>,
 }
 
 impl ManifestChange {
@@ -201,5 +215,6 @@ impl ManifestChange {
         manifest.overflow = self.overflow.unwrap_or(manifest.overflow);
         manifest.concurrency = self.concurrency.or(manifest.concurrency);
         manifest.callable_from_code = self.callable_from_code.unwrap_or(manifest.callable_from_code);
+        manifest.idempotent = self.idempotent.unwrap_or(manifest.idempotent);
     }
 }

@@ -114,6 +114,15 @@ impl ToolSpec {
         self
     }
 
+    /// Sets whether a durable run may call it again, with the same
+    /// [idempotency key](crate::CallContext::idempotency_key), when the outcome of the first time is not known; the default is
+    /// `false`.
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.manifest.idempotent = idempotent;
+        self
+    }
+
     /// Sets the JSON Schema of its result. Results that do not fit it fail with `INVALID_RESULT`.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {

@@ -116,6 +116,13 @@ impl<'a> ToolBuilder<'a> {
         self.with(|spec| spec.callable_from_code(callable))
     }
 
+    /// Sets whether a durable run may call it again, with the same
+    /// [idempotency key](crate::CallContext::idempotency_key), when the outcome of the first time is not known; the default is
+    /// `false`.
+    pub fn idempotent(self, idempotent: bool) -> Self {
+        self.with(|spec| spec.idempotent(idempotent))
+    }
+
     /// Sets the JSON Schema of the arguments, in the place of that of their type: for a function over
     /// [`serde_json::Value`], or to say more than the type does.
     pub fn input_schema(mut self, schema: Value) -> Self {

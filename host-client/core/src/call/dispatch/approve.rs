@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relay_proto::session::TOTAL_APPROVAL_FACTOR;
-use relay_proto::{ErrorCode, wire};
+use relay_proto::{ErrorCode, ToolName, wire};
 use tokio::time::Instant;
 
 use super::{ApprovedCall, Caller, CheckedCall, Denied, Dispatch, Failed, Failure, RuledCall};
 use crate::audit::Verdict;
 use crate::event::Event;
-use crate::rules::approval::{self, Answer, ApprovalRequest, Scope};
+use crate::rules::approval::{self, Answer, ApprovalRequest, Scope, approver_name};
 
 impl Dispatch<'_> {
     /// Returns the call as approved: the policy allows it, a person approved its tool earlier, or approves the call
@@ -26,14 +26,19 @@ impl Dispatch<'_> {
             return self.approved(checked, scope, None, Duration::ZERO);
         }
         let (context, since) = (&self.call.context, Instant::now());
-        let Some(approver) = &context.approver else {
+        if let Caller::Run(call) = self.caller
+            && let Some((answer, by)) = call.decided()
+        {
+            return self.judge(checked, answer, by, since).await;
+        }
+        if context.approver.is_none() && !matches!(self.caller, Caller::Run(_)) {
             let tool = &checked.registered().name;
             let message = format!(
                 "{tool} needs an approval, and this application has nobody to ask: declare the tool's effect, allow it in the \
                  policy, or give the host an approver"
             );
             return Err(self.not_approved(&checked, ErrorCode::ApprovalDenied, message, Verdict::Failed, None, since));
-        };
+        }
         // Waiting for the turn counts as waiting for a person, as waiting for the answer does.
         let _waiting = context.approvals.clock.start();
         let turn = match context.approvals.turn.try_lock() {
@@ -44,16 +49,9 @@ impl Dispatch<'_> {
             }
         };
         let name = &checked.registered().name;
-        let late = || format!("nobody approved the call of {name} in time");
         let Ok(_turn) = turn else {
-            return Err(self.not_approved(
-                &checked,
-                ErrorCode::ApprovalTimeout,
-                late(),
-                Verdict::TimedOut,
-                None,
-                since,
-            ));
+            let (code, late) = (ErrorCode::ApprovalTimeout, too_late(name));
+            return Err(self.not_approved(&checked, code, late, Verdict::TimedOut, None, since));
         };
         // The answer to an earlier call may hold for this one, too.
         if let Some(scope) = self.granted(&checked) {
@@ -64,10 +62,20 @@ impl Dispatch<'_> {
             let message = format!("{name} was denied: others of this execution were, so that nobody is asked again");
             return Err(self.not_approved(&checked, ErrorCode::ApprovalDenied, message, Verdict::Failed, None, since));
         }
-        let (within, by) = (self.patience(), self.name_of(approver));
-        let rule = Arc::clone(&checked.recorded.ruled.rule);
+        // The turn is held until the answer is recorded and holds.
+        let (answer, by) = self.ask(&checked).await?;
+        self.judge(checked, answer, by, since).await
+    }
+
+    /// Asks a person about a call. Returns the answer, and the name of the person or system that gave it.
+    ///
+    /// # Errors
+    /// `INTERNAL`: the journal of a durable run could not record it.
+    async fn ask(&self, checked: &CheckedCall) -> Result<(Answer, String), Failed> {
+        let (context, within) = (&self.call.context, self.patience());
+        let (tool, rule) = (checked.registered().name.clone(), Arc::clone(&checked.recorded.ruled.rule));
         let event =
-            Event::ToolCallAwaitingApproval { id: self.call.id.0, tool: name.clone(), rule: Arc::clone(&rule), within };
+            Event::ToolCallAwaitingApproval { id: self.call.id.0, tool: tool.clone(), rule: Arc::clone(&rule), within };
         context.tell(event);
         self.tell_state(wire::CallStatus::AwaitingApproval).await;
         let request = ApprovalRequest {
@@ -75,33 +83,52 @@ impl Dispatch<'_> {
             code: Arc::clone(&context.code),
             line: usize::try_from(self.message.line).ok().filter(|line| *line > 0),
             call: self.call.id.0,
-            tool: name.clone(),
+            tool,
             description: checked.registered().spec.description.clone(),
             arguments: checked.arguments.share(),
             manifest: checked.registered().spec.manifest.clone(),
             rule,
             deadline: Instant::now() + within,
         };
-        let denied = |message, verdict| {
-            Err(self.not_approved(&checked, ErrorCode::ApprovalDenied, message, verdict, Some(&by), since))
-        };
-        match approval::ask_approver(approver, &context.approvals, request).await {
+        match (self.caller, &context.approver) {
+            (Caller::Run(call), approver) => {
+                let asked = call.ask(approver.as_ref(), request, checked.registered().digest).await;
+                asked.map_err(|error| self.unrecorded(&error.into()).into())
+            }
+            (_, Some(approver)) => {
+                let by = approver_name(approver);
+                Ok((approval::ask_approver(approver, &context.approvals, request).await, by))
+            }
+            (_, None) => Ok((Answer::Failed, "nobody".into())),
+        }
+    }
+
+    /// Returns the call as approved if that is the answer.
+    ///
+    /// # Errors
+    /// `APPROVAL_DENIED`, `APPROVAL_TIMEOUT`; `INTERNAL`: the answer could not be recorded.
+    async fn judge(
+        &self,
+        checked: CheckedCall,
+        answer: Answer,
+        by: String,
+        since: Instant,
+    ) -> Result<ApprovedCall, Failed> {
+        let name = &checked.registered().name;
+        let (code, message, verdict) = match answer {
             Answer::Yes(scope) => {
-                // The turn is held until the answer is recorded and holds.
                 let approved = self.approved(checked, scope, Some(by), since.elapsed())?;
                 self.tell_state(wire::CallStatus::Started).await;
-                Ok(approved)
+                return Ok(approved);
             }
             Answer::No { reason } => {
                 let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                denied(format!("{name} was denied{reason}"), Verdict::Denied)
+                (ErrorCode::ApprovalDenied, format!("{name} was denied{reason}"), Verdict::Denied)
             }
-            Answer::Failed => denied(format!("{name} could not be asked about"), Verdict::Failed),
-            Answer::TimedOut => {
-                let (code, verdict) = (ErrorCode::ApprovalTimeout, Verdict::TimedOut);
-                Err(self.not_approved(&checked, code, late(), verdict, Some(&by), since))
-            }
-        }
+            Answer::Failed => (ErrorCode::ApprovalDenied, format!("{name} could not be asked about"), Verdict::Failed),
+            Answer::TimedOut => (ErrorCode::ApprovalTimeout, too_late(name), Verdict::TimedOut),
+        };
+        Err(self.not_approved(&checked, code, message, verdict, Some(&by), since))
     }
 
     /// Returns the time limit of one approval: that of the execution, or the time left of the call if that is less and
@@ -169,4 +196,9 @@ impl Dispatch<'_> {
         let denied = Denied::new(registered, Arc::clone(rule));
         Failed { failure: Failure(code, message), denied: Some(denied) }
     }
+}
+
+/// Returns the message about a call that nobody approved in time.
+fn too_late(tool: &ToolName) -> String {
+    format!("nobody approved the call of {tool} in time")
 }

@@ -92,7 +92,8 @@ impl Entry {
             let message = "the execution has used up the tool calls that it was given".to_owned();
             return Err((ErrorCode::ToolCallLimit, message));
         }
-        let record = Arc::new(CallRecord::new(id, Arc::clone(&self.context), short_name(&call.tool)));
+        let record = CallRecord::at(call.index, id, Arc::clone(&self.context), short_name(&call.tool));
+        let record = Arc::new(record);
         self.calls.insert(id, (fingerprint, CallState::Running(Arc::clone(&record))));
         self.in_flight.insert(id, None);
         Ok(CallPermit { call: record })

@@ -23,6 +23,7 @@ enum Care {
     Overflow(bool),
     Concurrency(Reverse<usize>),
     CallableFromCode(Reverse<bool>),
+    Idempotent(Reverse<bool>),
 }
 
 /// Splits entries into changes of one field each, in an order in which the right one is applied last: the entry of
@@ -39,8 +40,9 @@ pub(super) fn careful_last(entries: BTreeMap<String, ManifestChange>) -> Vec<(St
 }
 
 /// Returns each field that a change sets as a change of its own.
-fn fields(change: &ManifestChange) -> [Option<(Care, ManifestChange)>; 6] {
-    let ManifestChange { effect, timeout_ms, result_bytes, overflow, concurrency, callable_from_code } = *change;
+fn fields(change: &ManifestChange) -> [Option<(Care, ManifestChange)>; 7] {
+    let ManifestChange { effect, timeout_ms, result_bytes, overflow, concurrency, callable_from_code, idempotent } =
+        *change;
     let none = ManifestChange::default;
     [
         effect.map(|it| (Care::Effect(it), ManifestChange { effect, ..none() })),
@@ -50,5 +52,6 @@ fn fields(change: &ManifestChange) -> [Option<(Care, ManifestChange)>; 6] {
         concurrency.map(|it| (Care::Concurrency(Reverse(it)), ManifestChange { concurrency, ..none() })),
         callable_from_code
             .map(|it| (Care::CallableFromCode(Reverse(it)), ManifestChange { callable_from_code, ..none() })),
+        idempotent.map(|it| (Care::Idempotent(Reverse(it)), ManifestChange { idempotent, ..none() })),
     ]
 }

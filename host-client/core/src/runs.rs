@@ -1,0 +1,61 @@
+//! Durable runs: code that outlives its relay and this process. The host writes down what happens in its journal; when the
+//! relay is gone, the code is sent to another one, where it makes the same calls and gets the same answers, and then goes on.
+//!
+//! - `state`: a run in this process; `calls`: its calls; `live`: one of them that has no answer yet
+//! - `decision`: what another process decides
+//! - `drive`: sends the code to relays until it has an outcome; `plan`: what that needs
+//! - `handle`: a run as the application sees it; `admin`: runs in a journal, whoever holds them
+
+mod admin;
+mod calls;
+mod decision;
+mod drive;
+mod handle;
+mod live;
+mod plan;
+mod registry;
+mod state;
+
+use std::time::Duration;
+
+pub use crate::durable::error::RunError;
+pub use admin::{CallSummary, RunSummary, RunVerdict, cancel, decide, forget, list, show};
+pub use handle::{Run, RunState};
+pub use registry::{Recovered, Runs};
+
+/// The settings of durable runs.
+///
+/// ```
+/// use std::time::Duration;
+/// use host_client_core::runs::RunOptions;
+///
+/// let options = RunOptions { approval_within: Duration::from_secs(30 * 86_400), ..RunOptions::default() };
+/// assert_eq!(options.passivate_after, Duration::from_secs(30));
+/// ```
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The time that code may wait for people or a timer before it is taken off its relay; 30 seconds by default.
+    pub passivate_after: Duration,
+    /// The time that a person has for an answer, over restarts; 7 days by default.
+    pub approval_within: Duration,
+    /// The time for which relays are tried before the run is left in the journal; 10 minutes by default.
+    pub reach_within: Duration,
+    /// `true`: a run may go on at a relay of another build than the one that it began on. The code could do something else
+    /// there, which ends the run with [`RunError::Diverged`] if it makes another call. `false` by default.
+    pub any_build: bool,
+    /// The time for which this process holds its runs after it has died; another one may take them after that. It is renewed
+    /// every third of this time; 30 seconds by default.
+    pub claim: Duration,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            passivate_after: Duration::from_secs(30),
+            approval_within: Duration::from_secs(7 * 86_400),
+            reach_within: Duration::from_secs(600),
+            any_build: false,
+            claim: Duration::from_secs(30),
+        }
+    }
+}

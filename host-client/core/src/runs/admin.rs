@@ -1,0 +1,192 @@
+//! The runs in a journal, whoever holds them: lists them, shows one, and leaves decisions for the process that holds it.
+
+use relay_proto::LimitOverrides;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::RunError;
+use super::decision::{Decision, InstructionJson};
+use super::plan::RunPlan;
+use crate::durable::entry::{Answer, Verdict};
+use crate::durable::journal::{Instruction, Journal, JournalError, RunFilter, RunHead, RunId, RunStatus};
+use crate::durable::record::{CallRecord, RunRecord};
+use crate::durable::time::now_ms;
+
+/// The name under which this module removes runs: it holds none.
+const NOBODY: &str = "nobody";
+
+/// A run in a journal.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RunSummary {
+    /// Its id, times, status and hold.
+    pub head: RunHead,
+    /// Its code.
+    pub code: String,
+    /// Its limits.
+    pub limits: LimitOverrides,
+    /// The number of times that it was sent to a relay.
+    pub attempts: u64,
+    /// Its calls, in the order of the code.
+    pub calls: Vec<CallSummary>,
+    /// The returned value; `None`: there is none.
+    pub result: Option<Value>,
+    /// The error code and the message with which it failed; `None`: it did not.
+    pub error: Option<(String, String)>,
+}
+
+/// A call of a run in a journal.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct CallSummary {
+    /// Its number in the order of the code, from 1.
+    pub call: u64,
+    /// The tool's full name, as the code wrote it.
+    pub tool: String,
+    /// Its state: `called`, `waiting_for_approval`, `approved`, `denied`, `running`, `answered` or `failed`.
+    pub state: &'static str,
+    /// The arguments that a person is asked about, shortened if they are long; `None`: nobody was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Value>,
+    /// The rule of the policy that requires an approval; `None`: nobody was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// The name of the person or system that decided; `None`: nobody has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// The time at which it is denied if there is no answer, in ms since 1970; `None`: nobody was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<i64>,
+}
+
+/// A decision on a call that a person is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunVerdict {
+    /// The call may be made, with exactly these arguments.
+    Approve,
+    /// The call fails with `APPROVAL_DENIED`.
+    Deny {
+        /// The reason, which the code gets in the error message; `None`: no reason is given.
+        reason: Option<String>,
+    },
+}
+
+/// Returns runs in the order in which they began.
+///
+/// # Errors
+/// [`RunError::Journal`]: the journal cannot be read.
+pub async fn list(journal: &dyn Journal, filter: RunFilter) -> Result<Vec<RunHead>, RunError> {
+    Ok(journal.runs(filter).await?)
+}
+
+/// Returns a run with its calls.
+///
+/// # Errors
+/// [`RunError::Journal`]: there is no such run, or the journal cannot be read or is damaged. [`RunError::Plan`]: the run's
+/// plan cannot be read.
+pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunError> {
+    let (head, plan, record) = read(journal, run).await?;
+    let (result, error) = match &record.ended {
+        None => (None, None),
+        Some(ended) => (
+            ended.result.as_ref().and_then(|json| serde_json::from_str(json.get()).ok()),
+            ended.error.as_ref().map(|error| (error.code.clone(), error.message.clone())),
+        ),
+    };
+    Ok(RunSummary {
+        head,
+        limits: plan.overrides(),
+        code: plan.code,
+        attempts: record.attempts,
+        calls: record.calls().map(|(number, call)| summary(number, call)).collect(),
+        result,
+        error,
+    })
+}
+
+/// Leaves a decision on a call for the process that goes on with the run, now or later. `by` is the name of the person who
+/// decides, for the audit.
+///
+/// # Errors
+/// [`RunError::NotAsked`]: nobody is asked about this call. [`RunError::Journal`]: there is a decision already, there is no
+/// such run, or the journal cannot be used.
+pub async fn decide(
+    journal: &dyn Journal,
+    run: &RunId,
+    call: u64,
+    verdict: RunVerdict,
+    by: &str,
+) -> Result<(), RunError> {
+    let (_, _, record) = read(journal, run).await?;
+    let asked = record.calls().find(|(number, _)| *number == call).and_then(|(_, open)| match open {
+        CallRecord { asked: Some(asked), decided: None, answer: None, .. } => Some(asked),
+        _ => None,
+    });
+    let Some(asked) = asked.filter(|_| record.ended.is_none()) else {
+        return Err(RunError::NotAsked { run: run.clone(), call });
+    };
+    let (verdict, reason) = match verdict {
+        RunVerdict::Approve => (Verdict::Once, None),
+        RunVerdict::Deny { reason } => (Verdict::Denied, reason),
+    };
+    let decision = Decision { verdict, by: by.to_owned(), reason, arguments_sha256: asked.arguments_sha256.clone() };
+    let json = InstructionJson::Decide(decision).to_json();
+    Ok(journal.instruct(run.clone(), Instruction { call, json }).await?)
+}
+
+/// Cancels a run: leaves that for the process that goes on with it, now or later.
+///
+/// # Errors
+/// [`RunError::Journal`]: there is no such run, it is being cancelled already, or the journal cannot be used.
+pub async fn cancel(journal: &dyn Journal, run: &RunId) -> Result<(), RunError> {
+    let json = InstructionJson::Cancel { cancel: true }.to_json();
+    Ok(journal.instruct(run.clone(), Instruction { call: 0, json }).await?)
+}
+
+/// Removes a run from a journal, whatever its status. Returns whether there was one.
+///
+/// # Errors
+/// [`RunError::Journal`]: a process holds it, or the journal cannot be used.
+pub async fn forget(journal: &dyn Journal, run: &RunId) -> Result<bool, RunError> {
+    Ok(journal.forget(run.clone(), NOBODY.into(), now_ms()).await?)
+}
+
+async fn read(journal: &dyn Journal, run: &RunId) -> Result<(RunHead, RunPlan, RunRecord), RunError> {
+    let unknown = || JournalError::Unknown(run.clone());
+    let head = journal.run(run.clone()).await?.ok_or_else(unknown)?;
+    let json = journal.plan(run.clone()).await?.ok_or_else(unknown)?;
+    let entries = journal.entries(run.clone(), 0).await?;
+    Ok((head, RunPlan::parse(run, &json)?, RunRecord::read(run, &json, &entries)?))
+}
+
+fn summary(number: u64, call: &CallRecord) -> CallSummary {
+    let state = match call {
+        CallRecord { answer: Some(Answer::Result(_)), .. } => "answered",
+        CallRecord { answer: Some(Answer::Error { .. }), .. } => "failed",
+        CallRecord { is_started: true, .. } => "running",
+        CallRecord { decided: Some(decided), .. } if decided.verdict == Verdict::Denied => "denied",
+        CallRecord { decided: Some(_), .. } => "approved",
+        CallRecord { asked: Some(_), .. } => "waiting_for_approval",
+        CallRecord { .. } => "called",
+    };
+    CallSummary {
+        call: number,
+        tool: call.tool.clone(),
+        state,
+        arguments: call.asked.as_ref().map(|asked| asked.arguments.clone()),
+        rule: call.asked.as_ref().map(|asked| asked.rule.clone()),
+        decided_by: call.decided.as_ref().map(|decided| decided.by.clone()),
+        until_ms: call.asked.as_ref().map(|asked| asked.until_ms),
+    }
+}
+
+impl RunSummary {
+    /// Returns the numbers of the calls that wait for a person.
+    pub fn waiting(&self) -> Vec<u64> {
+        let waits = |call: &&CallSummary| call.state == "waiting_for_approval";
+        match self.head.status {
+            RunStatus::Ended => Vec::new(),
+            _ => self.calls.iter().filter(waits).map(|call| call.call).collect(),
+        }
+    }
+}

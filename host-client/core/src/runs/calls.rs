@@ -1,0 +1,239 @@
+//! The calls of a durable run. They live longer than the execution that makes them: while its code is being sent to another
+//! relay, or waits for nobody, tools run on and people think on.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use relay_proto::{ErrorCode, wire};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::live::LiveCall;
+use super::state::{RunData, Wait};
+use crate::call::dispatch::answer::{failure, success};
+use crate::call::run::{DurableRun, IncomingCall};
+use crate::durable::entry::{self, Answer, Answered, Begun, Called, Decided, Entry, Steps};
+use crate::durable::journal::JournalError;
+use crate::durable::record::{Divergence, Known};
+use crate::outcome::OutputItem;
+use crate::rules::approval::ApprovalState;
+
+/// The maximum length of arguments that are written into the journal for people, in bytes of JSON.
+const SHOWN_ARGUMENTS_BYTES: usize = 1 << 10;
+/// The maximum time of a timer that is counted with, in ms: the longest that `setTimeout` takes.
+const MAX_TIMER_MS: u64 = 2_147_483_647;
+
+/// The calls of one durable run, in this process.
+#[derive(Debug)]
+pub(super) struct RunCalls {
+    data: Arc<RunData>,
+    /// The calls without an answer, by their numbers.
+    live: Mutex<HashMap<u64, Arc<LiveCall>>>,
+}
+
+impl Deref for RunCalls {
+    type Target = RunData;
+
+    fn deref(&self) -> &RunData {
+        &self.data
+    }
+}
+
+/// A call that the code makes, found in the record.
+enum Found {
+    /// It has an answer, which the journal has once the entry with this number is written.
+    Answer(Answer, u64),
+    /// Its answer is to come.
+    Live(Arc<LiveCall>),
+    /// It is not the call of the journal.
+    Diverged(Divergence),
+}
+
+impl RunCalls {
+    pub(super) fn new(data: RunData) -> Self {
+        Self { data: Arc::new(data), live: Mutex::default() }
+    }
+
+    /// Locks the calls without an answer. Whoever locks the state as well locks that first.
+    fn live(&self) -> MutexGuard<'_, HashMap<u64, Arc<LiveCall>>> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds a call that the code makes; one that is new begins.
+    fn find(self: &Arc<Self>, message: &wire::ToolCall) -> Found {
+        let arguments_sha256 = entry::sha256(&message.arguments);
+        // The code has gone on.
+        self.changes.send_if_modified(|situation| situation.waits.take().is_some());
+        self.take_steps(&message.steps, message.failures.clone());
+        let mut state = self.state();
+        let mut live = self.live();
+        let decided = match state.record.find(message.index, &message.tool, &arguments_sha256) {
+            // The last entry: that of the answer may be on its way.
+            Known::Answered(answer) => return Found::Answer(answer, state.record.entries),
+            Known::Diverged(divergence) => return Found::Diverged(divergence),
+            Known::Started | Known::Open(_) if let Some(live) = live.get(&message.index) => {
+                return Found::Live(Arc::clone(live));
+            }
+            Known::Started if !self.may_run_again(&message.tool) => {
+                let answered = unknown_outcome(message);
+                let answer = answered.answer.clone();
+                return Found::Answer(answer, state.add(&self.log, Entry::Answered(answered)));
+            }
+            Known::Started => None,
+            Known::Open(decided) => decided,
+            Known::New => {
+                let called = called(message, arguments_sha256, state.new_steps(&self.log));
+                state.add(&self.log, Entry::Called(called));
+                None
+            }
+        };
+        let begun = self.begin(message.clone(), decided);
+        live.insert(message.index, Arc::clone(&begun));
+        Found::Live(begun)
+    }
+
+    /// Begins a call, as a task that no relay can end by being gone.
+    fn begin(self: &Arc<Self>, message: wire::ToolCall, decided: Option<Decided>) -> Arc<LiveCall> {
+        let (this, number) = (Arc::clone(self), message.index);
+        LiveCall::begin(&self.data, message, decided, |answering, sender| {
+            tokio::spawn(async move {
+                let answer = answering.await;
+                let kept = this.answered(number, answer.clone()).await;
+                sender.send_replace(Some(kept.map(|()| answer)));
+            })
+        })
+    }
+
+    /// Tells whether a call whose outcome is not known may be made again: its tool only reads, or says that a second call
+    /// with the same idempotency key changes nothing.
+    fn may_run_again(&self, tool: &str) -> bool {
+        self.host.tools.get(tool).is_some_and(|found| found.spec.manifest.may_run_again())
+    }
+
+    /// Keeps the answer to a call, and waits until the journal has it.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the journal does not have it; the code must not get it.
+    async fn answered(&self, number: u64, answer: Answer) -> Result<(), JournalError> {
+        let entry = self.add(Entry::Answered(Answered { call: number, answer }));
+        self.live().remove(&number);
+        let kept = self.log.commit(entry).await;
+        // The run's driver looks whether this has failed.
+        self.changes.send_modify(|situation| {
+            situation.answered += 1;
+            situation.waits = None;
+        });
+        kept
+    }
+
+    /// Stops all calls: the run is over.
+    pub(super) fn stop(&self) {
+        let live = std::mem::take(&mut *self.live());
+        for call in live.into_values() {
+            call.abort();
+        }
+    }
+
+    /// Returns whether every call without an answer waits for a person.
+    pub(super) fn waits_for_people(&self) -> bool {
+        self.live().values().all(|live| live.is_waiting())
+    }
+
+    /// Returns the calls that people are asked about, and whether a tool runs.
+    pub(super) fn open_calls(&self) -> (Vec<u64>, bool) {
+        let live = self.live();
+        let waits = live.iter().filter(|(_, call)| call.is_waiting()).map(|(number, _)| *number);
+        let mut asked: Vec<_> = waits.collect();
+        asked.sort_unstable();
+        let runs = asked.len() < live.len();
+        (asked, runs)
+    }
+}
+
+impl DurableRun for RunCalls {
+    fn approvals(&self) -> Arc<ApprovalState> {
+        Arc::clone(&self.context.approvals)
+    }
+
+    fn called(self: Arc<Self>, message: &wire::ToolCall) -> IncomingCall {
+        match self.find(message) {
+            Found::Live(live) => IncomingCall {
+                status: Some(live.status.clone()),
+                answer: Box::pin(async move { live.answer().await?.ok().map(answer_message) }),
+            },
+            Found::Answer(answer, entry) => IncomingCall {
+                status: None,
+                answer: Box::pin(async move {
+                    self.log.commit(entry).await.ok()?;
+                    Some(answer_message(answer))
+                }),
+            },
+            Found::Diverged(divergence) => {
+                self.diverged(divergence.to_string());
+                IncomingCall { status: None, answer: Box::pin(std::future::ready(None)) }
+            }
+        }
+    }
+
+    fn output(&self, items: &[OutputItem], steps: &[u8], failures: Vec<wire::StepFailure>) {
+        self.take_steps(steps, failures);
+        self.data.output(items);
+    }
+
+    fn begun(&self, begun: wire::Begun) {
+        let json = |value: &[u8]| RawValue::from_string(String::from_utf8_lossy(value).into_owned()).ok();
+        let store = begun.store.into_iter().filter_map(|(key, value)| Some((key, json(&value)?))).collect();
+        self.add(Entry::Begun(Begun { store, tools: begun.tools }));
+    }
+
+    fn waits(&self, waiting: wire::Waiting) {
+        self.take_steps(&waiting.steps, waiting.failures);
+        let until = waiting.timer_in_ms.map(|within| Instant::now() + Duration::from_millis(within.min(MAX_TIMER_MS)));
+        self.changes.send_modify(|situation| situation.waits = Some(Wait { until }));
+    }
+
+    fn give_up_waiting(&self, call: u64) {
+        let mut live = self.live();
+        if live.get(&call).is_some_and(|call| call.is_waiting())
+            && let Some(call) = live.remove(&call)
+        {
+            call.abort();
+        }
+    }
+}
+
+/// Makes the entry of a new call.
+fn called(message: &wire::ToolCall, arguments_sha256: String, steps: Steps) -> Called {
+    let shown = || {
+        let text = String::from_utf8(message.arguments.to_vec()).ok()?;
+        RawValue::from_string(text).ok()
+    };
+    let arguments = if message.arguments.len() <= SHOWN_ARGUMENTS_BYTES { shown() } else { None };
+    Called { call: message.index, tool: message.tool.clone(), arguments_sha256, arguments, steps }
+}
+
+/// Makes the entry of a call whose tool began to run in a process that has died.
+fn unknown_outcome(message: &wire::ToolCall) -> Answered {
+    let text = "its tool was running when the host's process ended: what it asked for may have been done";
+    let answer = Answer::Error {
+        code: ErrorCode::OutcomeUnknown.as_str().into(),
+        message: format!("the outcome of {} is not known: {text}", message.tool),
+    };
+    Answered { call: message.index, answer }
+}
+
+/// Makes the message that answers a call; its id is left out.
+fn answer_message(answer: Answer) -> wire::ToolResult {
+    match answer {
+        Answer::Result(result) => {
+            let json: Box<str> = result.into();
+            success(String::new(), String::from(json).into())
+        }
+        Answer::Error { code, message } => {
+            wire::ToolResult { code, ..failure(String::new(), ErrorCode::ToolFailed, message) }
+        }
+    }
+}

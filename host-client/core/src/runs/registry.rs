@@ -1,0 +1,368 @@
+//! The runs of one process: it begins them, takes those of a process that has died, and keeps its hold on all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use relay_proto::{ExecutionId, ToolPatterns, TraceContext};
+use tokio::sync::{broadcast, watch};
+
+use super::calls::RunCalls;
+use super::decision::InstructionJson;
+use super::drive::Drive;
+use super::handle::Run;
+use super::plan::RunPlan;
+use super::state::RunData;
+use super::{RunError, RunOptions};
+use crate::call::{ExecutionContext, IntrospectionState};
+use crate::client::{Check, ExecuteRequest, LazyClient};
+use crate::durable::journal::{Claim, Instruction, Journal, JournalError, NewRun, RunFilter, RunId};
+use crate::durable::log::RunLog;
+use crate::durable::record::RunRecord;
+use crate::durable::time::now_ms;
+use crate::error::Error;
+use crate::event;
+use crate::random::random_key;
+use crate::rules::approval::Approver;
+use crate::rules::policy::Spending;
+use crate::trace;
+
+/// The interval at which instructions of other processes are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The number of runs that are read from the journal at once.
+const PAGE: usize = 256;
+
+/// The durable runs of one process: of a client, with the journal of its host.
+///
+/// Dropping it, and all clones, does not end its runs: they go on as long as the process does.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use host_client_core::{ExecuteRequest, Host, Journal, LazyClient, Tools};
+/// use host_client_core::runs::{RunOptions, Runs};
+///
+/// # async fn example(client: LazyClient) -> Result<(), host_client_core::Error> {
+/// // The client's host was made with `Host::new(tools).journal(…)`.
+/// let runs = Runs::new(client, RunOptions::default())?;
+/// // Runs that a process has left behind, such as this program before it was stopped.
+/// for run in runs.recover().await?.runs {
+///     println!("{} goes on", run.id());
+/// }
+/// let run = runs.start(ExecuteRequest::new("return await mcp.call('bank.pay', {to: 'Ada', amount: 7})")).await?;
+/// println!("{} has begun", run.id());
+/// println!("{}", run.outcome().await?.value()?);
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Runs(Arc<Inner>);
+
+struct Inner {
+    client: LazyClient,
+    journal: Arc<dyn Journal>,
+    options: RunOptions,
+    /// The random name of this process in the journal.
+    holder: String,
+    active: Mutex<HashMap<RunId, Run>>,
+    /// Set once there is a task that keeps the hold on the runs.
+    keeper: OnceLock<()>,
+}
+
+impl std::fmt::Debug for Runs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runs").field("journal", &self.0.journal).finish_non_exhaustive()
+    }
+}
+
+/// The runs that a process takes over.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// The runs that go on here.
+    pub runs: Vec<Run>,
+    /// The runs that another process holds.
+    pub held: Vec<RunId>,
+    /// The runs that cannot go on, with the reasons. They stay in the journal.
+    pub failed: Vec<(RunId, RunError)>,
+}
+
+impl Runs {
+    /// Creates the runs of a client, with the journal of its host.
+    ///
+    /// # Errors
+    /// [`RunError::NoJournal`]: the host has none.
+    pub fn new(client: impl Into<LazyClient>, options: RunOptions) -> Result<Self, Error> {
+        let client = client.into();
+        let journal = client.host().journal.clone().ok_or(RunError::NoJournal)?;
+        let inner =
+            Inner { client, journal, options, holder: random_key(), active: Mutex::default(), keeper: OnceLock::new() };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Begins a run. It is in the journal when this returns, and goes on whatever becomes of the returned handle.
+    ///
+    /// # Errors
+    /// - [`Error::Run`]: it cannot be durable, or the journal does not take it.
+    /// - Those of [`LazyClient::lease`]: no relay can be reached, and nothing was begun.
+    /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
+    /// - [`Error::Audit`]: the run could not be recorded, and was not begun.
+    pub async fn start(&self, request: ExecuteRequest) -> Result<Run, Error> {
+        let client = self.0.client.lease().await?;
+        if client.build().is_none() {
+            return Err(RunError::OldRelay { relay: client.relay().to_owned() }.into());
+        }
+        let request = request.with_offered(client.offered());
+        self.check_redactions(&request)?;
+        let span = tracing::info_span!("durable_run", trace_id = tracing::field::Empty);
+        let trace = trace::begin(&span, request.trace);
+        let plan = RunPlan::new(&request, &self.0.options, trace, |name| client.effective_limit(&request, name));
+        drop(client);
+        let (id, json) = (RunId::random(), plan.to_json()?);
+        let run = NewRun { id: id.clone(), created_ms: now_ms(), plan: json.clone() };
+        self.0.journal.create(run, self.0.claim()).await.map_err(RunError::Journal)?;
+        let record = RunRecord::read(&id, &json, &[]).map_err(RunError::Journal)?;
+        self.go(id, plan, record, request.approver, request.check)
+    }
+
+    /// Goes on with the runs that no process goes on with: those of this program before it was stopped, among others.
+    ///
+    /// # Errors
+    /// [`Error::Run`]: the journal cannot be read.
+    pub async fn recover(&self) -> Result<Recovered, Error> {
+        let (mut recovered, mut after) = (Recovered::default(), None);
+        loop {
+            let filter = RunFilter { unfinished: true, limit: PAGE, after: after.take() };
+            let page = self.0.journal.runs(filter).await.map_err(RunError::Journal)?;
+            let is_last = page.len() < PAGE;
+            after = page.last().map(|head| (head.created_ms, head.id.clone()));
+            for head in page {
+                if self.get(&head.id).is_some() {
+                    continue;
+                }
+                match self.resume(&head.id).await {
+                    Ok(run) => recovered.runs.push(run),
+                    Err(Error::Run(error)) => match *error {
+                        RunError::Journal(JournalError::Claimed { run, .. }) => recovered.held.push(run),
+                        // Somebody has ended or removed it meanwhile.
+                        RunError::Unknown(_) | RunError::Journal(JournalError::Unknown(_)) => {}
+                        error => recovered.failed.push((head.id, error)),
+                    },
+                    Err(error) => return Err(error),
+                }
+            }
+            if is_last {
+                return Ok(recovered);
+            }
+        }
+    }
+
+    /// Goes on with a run.
+    ///
+    /// # Errors
+    /// [`Error::Run`]: another process holds it, it has ended, or the journal cannot be read.
+    pub async fn resume(&self, id: &RunId) -> Result<Run, Error> {
+        if let Some(run) = self.get(id) {
+            return Ok(run);
+        }
+        let journal = &self.0.journal;
+        journal.claim(id.clone(), self.0.claim(), now_ms()).await.map_err(RunError::Journal)?;
+        let read = async {
+            let json = journal.plan(id.clone()).await?.ok_or_else(|| RunError::Unknown(id.clone()))?;
+            let entries = journal.entries(id.clone(), 0).await?;
+            let record = RunRecord::read(id, &json, &entries)?;
+            Ok((RunPlan::parse(id, &json)?, record))
+        };
+        let outcome: Result<(RunPlan, RunRecord), RunError> = read.await;
+        let failed = match outcome {
+            Ok((plan, record)) if record.ended.is_none() => {
+                let instructions = journal.instructions_of(id.clone()).await.map_err(RunError::Journal)?;
+                let run = self.go(id.clone(), plan, record, None, Check::Off)?;
+                instructions.into_iter().for_each(|it| instruct(&run, it));
+                return Ok(run);
+            }
+            Ok(_) => RunError::Unknown(id.clone()),
+            Err(error) => error,
+        };
+        // Others may want to have it.
+        let _ = journal.release(id.clone(), self.0.holder.clone()).await;
+        Err(failed.into())
+    }
+
+    /// Returns a run that goes on in this process; `None`: it does not.
+    pub fn get(&self, id: &RunId) -> Option<Run> {
+        self.0.active().get(id).filter(|run| !run.is_over()).cloned()
+    }
+
+    /// Returns the runs that go on in this process.
+    pub fn active(&self) -> Vec<Run> {
+        self.0.active().values().filter(|run| !run.is_over()).cloned().collect()
+    }
+
+    /// Refuses code that may call tools whose arguments must not be kept: the code has them, and the journal the code.
+    fn check_redactions(&self, request: &ExecuteRequest) -> Result<(), Error> {
+        let host = self.0.client.host();
+        let Some(audit) = &host.audit else { return Ok(()) };
+        let patterns = request.tools.as_ref().map(ToolPatterns::checked).transpose()?.unwrap_or_default();
+        let names = host.tools.callable().into_iter().map(|tool| tool.name.clone());
+        let redacted: Vec<_> = names.filter(|name| patterns.allow(name) && audit.redacts(name.as_str())).collect();
+        if redacted.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = redacted.iter().take(5).map(ToString::to_string).collect();
+        let text = format!(
+            "arguments of {} are redacted in the audit, and the journal would keep them; leave these tools out with \
+             ExecuteRequest::tools",
+            names.join(", "),
+        );
+        Err(RunError::NotDurable(text).into())
+    }
+
+    /// Begins to drive a run.
+    fn go(
+        &self,
+        id: RunId,
+        plan: RunPlan,
+        record: RunRecord,
+        approver: Option<Arc<dyn Approver>>,
+        check: Check,
+    ) -> Result<Run, Error> {
+        let inner = &self.0;
+        let host = Arc::clone(inner.client.host());
+        let context = self.context(&id, &plan, &record, approver);
+        context.record_start("durable run", id.as_str(), &plan.overrides())?;
+        let log = RunLog::new(
+            Arc::clone(&inner.journal),
+            id.clone(),
+            inner.holder.clone(),
+            record.entries,
+            record.chain.clone(),
+        );
+        let calls = Arc::new(RunCalls::new(RunData::new(host, id.clone(), context, log, record)));
+        let (cancel, cancelled) = watch::channel(false);
+        let drive = Drive {
+            client: inner.client.clone(),
+            calls: Arc::clone(&calls),
+            plan,
+            options: inner.options.clone(),
+            check,
+            cancelled,
+        };
+        let (this, released) = (Arc::clone(inner), id.clone());
+        let task = tokio::spawn(async move {
+            let outcome = drive.run().await;
+            // Whoever asks for the run next may have it.
+            let _ = this.journal.release(released, this.holder.clone()).await;
+            outcome
+        });
+        let run = Run::new(calls, task, cancel);
+        inner.active().insert(id, run.clone());
+        self.keep();
+        Ok(run)
+    }
+
+    /// Makes the context of a run's calls in this process.
+    fn context(
+        &self,
+        id: &RunId,
+        plan: &RunPlan,
+        record: &RunRecord,
+        approver: Option<Arc<dyn Approver>>,
+    ) -> ExecutionContext {
+        let (host, trace) = (self.0.client.host(), plan.trace.parse().unwrap_or(TraceContext::NONE));
+        let context = ExecutionContext {
+            // The executions of a run that the audit sees: one for each process that has it.
+            id: ExecutionId::from(record.attempts + 1),
+            key: id.to_string(),
+            tools: ToolPatterns::new(plan.tools.clone()),
+            introspection: IntrospectionState::of(plan.bindings()),
+            code: plan.code.as_str().into(),
+            phase: plan.phase(),
+            trace,
+            span: tracing::info_span!("durable_run", run = id.as_str()),
+            audit: host.audit.clone(),
+            trail: OnceLock::new(),
+            events: broadcast::Sender::new(event::EVENTS_KEPT),
+            spending: Spending::new(&host.policy.budget),
+            approvals: Arc::default(),
+            conversation: self.0.client.conversation(),
+            approver: approver.or_else(|| host.approver.clone()),
+            approval_timeout: plan.approval_within(),
+            run: None,
+            ended_calls: Mutex::default(),
+        };
+        for digest in record.granted() {
+            context.approvals.grants.add(digest);
+        }
+        context
+    }
+
+    /// Begins the task that keeps the hold on the runs and looks for instructions, once.
+    fn keep(&self) {
+        if self.0.keeper.set(()).is_ok() {
+            tokio::spawn(keep(Arc::downgrade(&self.0)));
+        }
+    }
+}
+
+impl Inner {
+    fn active(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claim(&self) -> Claim {
+        let until_ms = now_ms().saturating_add(i64::try_from(self.options.claim.as_millis()).unwrap_or(i64::MAX));
+        Claim { holder: self.holder.clone(), until_ms }
+    }
+
+    /// Hands the instructions after the number `last` to their runs, and returns the number of the last.
+    async fn look(&self, mut last: u64) -> Result<u64, JournalError> {
+        loop {
+            let instructions = self.journal.instructions(last).await?;
+            let Some(newest) = instructions.last() else { return Ok(last) };
+            last = newest.number;
+            for it in instructions {
+                let run = self.active().get(&it.run).cloned();
+                if let Some(run) = run {
+                    instruct(&run, it.instruction);
+                }
+            }
+        }
+    }
+}
+
+/// Hands an instruction to its run.
+fn instruct(run: &Run, instruction: Instruction) {
+    match InstructionJson::parse(&instruction.json) {
+        Ok(InstructionJson::Decide(decision)) => run.decide(instruction.call, decision),
+        Ok(InstructionJson::Cancel { cancel }) => {
+            if cancel {
+                run.cancel();
+            }
+        }
+        Err(error) => tracing::warn!(run = run.id().as_str(), %error, "an instruction cannot be read"),
+    }
+}
+
+/// Keeps the hold on the runs of a process, and hands them the instructions of others, while there are any.
+async fn keep(runs: Weak<Inner>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut last, mut renewed) = (0, tokio::time::Instant::now());
+    loop {
+        ticks.tick().await;
+        let Some(inner) = runs.upgrade() else { return };
+        inner.active().retain(|_, run| !run.is_over());
+        if inner.active().is_empty() {
+            continue;
+        }
+        if renewed.elapsed() >= inner.options.claim / 3 {
+            renewed = tokio::time::Instant::now();
+            if let Err(error) = inner.journal.renew(inner.claim()).await {
+                tracing::warn!(%error, "the hold on durable runs could not be renewed");
+            }
+        }
+        match inner.look(last).await {
+            Ok(newest) => last = newest,
+            Err(error) => tracing::warn!(%error, "the journal's instructions could not be read"),
+        }
+    }
+}

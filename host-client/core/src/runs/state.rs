@@ -1,0 +1,230 @@
+//! The state of one run in this process: its record, the entries that are on their way into the journal, and what its driver
+//! has to know.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use relay_proto::steps::{self, MAX_STEP_FAILURES, MAX_STEPS};
+use relay_proto::wire;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::decision::Decision;
+use crate::call::ExecutionContext;
+use crate::durable::entry::{self, Entry, Steps, Told};
+use crate::durable::journal::{JournalError, RunId, RunStatus};
+use crate::durable::log::RunLog;
+use crate::durable::record::RunRecord;
+use crate::event::Event;
+use crate::host::Host;
+use crate::outcome::OutputItem;
+
+/// The maximum length of all steps of a run, in bytes. A step of an honest relay has a few bytes.
+const MAX_STEPS_BYTES: usize = 20 * MAX_STEPS;
+
+/// The state of one run in this process.
+pub(super) struct RunData {
+    pub(super) id: RunId,
+    pub(super) host: Arc<Host>,
+    /// The context of all calls: events, audit, approvals and budget of the run.
+    pub(super) context: Arc<ExecutionContext>,
+    pub(super) log: RunLog,
+    state: Mutex<State>,
+    /// The decisions of other processes, by the number of their call.
+    pub(super) instructions: watch::Sender<HashMap<u64, Decision>>,
+    /// Changes whenever the driver of the run has something to look at.
+    pub(super) changes: watch::Sender<Situation>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) record: RunRecord,
+    /// The number of pieces of output of the current execution.
+    output: u64,
+    /// The events that reached the code and are in no entry yet.
+    steps: Steps,
+    /// `true`: output was told that is in no entry yet.
+    has_told: bool,
+}
+
+/// The situation of a run, as its driver has to know it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Situation {
+    /// The wait of the code; `None`: it does not wait.
+    pub(super) waits: Option<Wait>,
+    /// The reason why the execution cannot be the run's; `None`: it can.
+    pub(super) diverged: Option<String>,
+    /// The number of calls that have been answered in this process.
+    pub(super) answered: u64,
+}
+
+/// A wait of the code.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// The time at which the next timer is due; `None`: none is set.
+    pub(super) until: Option<Instant>,
+}
+
+impl std::fmt::Debug for RunData {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunData").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl RunData {
+    /// Creates the state of a run from its record.
+    pub(super) fn new(host: Arc<Host>, id: RunId, context: ExecutionContext, log: RunLog, record: RunRecord) -> Self {
+        Self {
+            id,
+            host,
+            context: Arc::new(context),
+            log,
+            state: Mutex::new(State { record, output: 0, steps: Steps::default(), has_told: false }),
+            instructions: watch::Sender::default(),
+            changes: watch::Sender::default(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the record.
+    pub(super) fn read<R>(&self, read: impl FnOnce(&RunRecord) -> R) -> R {
+        read(&self.state().record)
+    }
+
+    /// Adds an entry of the run, and returns its number.
+    pub(super) fn add(&self, entry: Entry) -> u64 {
+        self.state().add(&self.log, entry)
+    }
+
+    /// Adds the last entry of the run, with which its status changes.
+    pub(super) fn add_last(&self, entry: Entry) -> u64 {
+        let mut state = self.state();
+        state.save_told(&self.log);
+        self.log.set_status(RunStatus::Ended);
+        state.add(&self.log, entry)
+    }
+
+    /// Begins another execution of the code, and returns what its relay has to know of those before.
+    pub(super) fn begin_attempt(&self, attempt: entry::Attempt) -> wire::Durable {
+        let mut state = self.state();
+        state.output = 0;
+        state.save_told(&self.log);
+        let again = state.record.attempts > 0;
+        state.add(&self.log, Entry::Attempt(attempt));
+        let history = history(&state.record);
+        drop(state);
+        self.changes.send_modify(|situation| situation.waits = None);
+        wire::Durable { again, ..history }
+    }
+
+    /// Takes output of the current execution, and tells that which was not told before.
+    pub(super) fn output(&self, items: &[OutputItem]) {
+        let mut state = self.state();
+        for item in items {
+            state.output += 1;
+            if state.output > state.record.told {
+                state.record.told = state.output;
+                state.has_told = true;
+                self.context.tell(Event::Output(item.clone()));
+            }
+        }
+    }
+
+    /// Takes steps of the current execution.
+    pub(super) fn take_steps(&self, bytes: &[u8], failures: Vec<wire::StepFailure>) {
+        if bytes.is_empty() && failures.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        let (steps, all_failures) = state.lengths();
+        let is_valid = steps::decode(bytes, 0).is_ok()
+            && steps + bytes.len() <= MAX_STEPS_BYTES
+            && all_failures + failures.len() <= MAX_STEP_FAILURES;
+        if is_valid {
+            state.steps.append(Steps::from_wire(bytes, failures));
+        } else {
+            drop(state);
+            self.diverged("the relay's record of it is no record".into());
+        }
+    }
+
+    /// Notes that the execution cannot be the run's.
+    pub(super) fn diverged(&self, reason: String) {
+        self.changes.send_modify(|situation| situation.diverged = Some(reason));
+    }
+
+    /// Writes what was told into the journal.
+    ///
+    /// # Errors
+    /// [`JournalError`]: the journal does not have it.
+    pub(super) async fn save(&self) -> Result<(), JournalError> {
+        self.state().save_told(&self.log);
+        self.log.commit_all().await
+    }
+}
+
+impl State {
+    /// Adds an entry to the record and to the log, and returns its number.
+    pub(super) fn add(&mut self, log: &RunLog, entry: Entry) -> u64 {
+        let number = log.push(&entry);
+        self.record.entries = number;
+        if let Err(error) = self.record.apply(entry) {
+            // Entries of this process are about calls that were made.
+            tracing::error!(%error, "an entry does not fit its run");
+        }
+        number
+    }
+
+    /// Returns the events that reached the code since the last entry that has some.
+    pub(super) fn new_steps(&mut self, log: &RunLog) -> Steps {
+        if self.has_told {
+            self.save_told(log);
+        }
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Writes what was told and the events before, as far as they are in no entry yet.
+    fn save_told(&mut self, log: &RunLog) {
+        let steps = std::mem::take(&mut self.steps);
+        if std::mem::take(&mut self.has_told) || !steps.is_empty() {
+            let told = Told { output: self.record.told, steps };
+            self.add(log, Entry::Told(told));
+        }
+    }
+
+    /// Returns the bytes of all steps, and the number of all failures.
+    fn lengths(&self) -> (usize, usize) {
+        let (old, new) = (&self.record.steps, &self.steps);
+        (old.steps.len() + new.steps.len(), old.failures.len() + new.failures.len())
+    }
+}
+
+/// Returns what a relay has to know of a run that goes on there.
+fn history(record: &RunRecord) -> wire::Durable {
+    let failure = |it: &entry::RelayFailure| wire::StepFailure {
+        call: it.call,
+        code: it.code.clone(),
+        message: it.message.clone(),
+    };
+    let (store, tools) = match &record.begun {
+        Some(begun) => {
+            let bytes = |json: &RawValue| Bytes::copy_from_slice(json.get().as_bytes());
+            (begun.store.iter().map(|(key, json)| (key.clone(), bytes(json))).collect(), begun.tools.clone())
+        }
+        None => Default::default(),
+    };
+    wire::Durable {
+        steps: record.steps.steps.clone().into(),
+        failures: record.steps.failures.iter().map(failure).collect(),
+        calls: record.newest_call(),
+        store,
+        tools,
+        ..wire::Durable::default()
+    }
+}
