@@ -43,11 +43,10 @@ use crate::outbound::{Numbering, Outbound};
 use crate::subject::SubjectPermit;
 use announced::AnnouncedTools;
 use credit::SessionCredit;
-use drain::Announcement;
 pub(crate) use epochs::{Epoch, Epochs};
 use faults::Faults;
 pub(crate) use rights::TokenRights;
-use state::{OpenWork, SessionGrant, SessionState};
+use state::{Announcement, OpenWork, SessionGrant, SessionState};
 
 /// Maximum number of answers that wait for room while the relay reads on.
 const MAX_WAITING_ANSWERS: usize = 64;

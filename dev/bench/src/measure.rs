@@ -211,11 +211,21 @@ async fn endless_loops(client: &Client, scale: usize, table: &mut Table) -> anyh
 }
 
 /// Returns the proportional set size of a process, in MB.
-pub(crate) fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
+fn pss_megabytes(pid: u32) -> anyhow::Result<f64> {
+    Ok(memory_bytes(pid, "Pss:")? / 1e6)
+}
+
+/// Returns the memory of a process that belongs to no file, in bytes.
+pub(crate) fn anonymous_bytes(pid: u32) -> anyhow::Result<f64> {
+    memory_bytes(pid, "Anonymous:")
+}
+
+/// Returns a line of the kernel's sums over all mappings of a process, in bytes.
+fn memory_bytes(pid: u32, name: &str) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    let line = text.lines().find(|line| line.starts_with("Pss:")).context("no Pss")?;
+    let line = text.lines().find(|line| line.starts_with(name)).with_context(|| format!("no {name}"))?;
     let kib: f64 = line.split_ascii_whitespace().nth(1).context("no number")?.parse()?;
-    Ok(kib * 1024.0 / 1e6)
+    Ok(kib * 1024.0)
 }
 
 fn children(pid: u32) -> anyhow::Result<Vec<u32>> {

@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use crate::measure::{pss_megabytes, tools};
+use crate::measure::{anonymous_bytes, tools};
 use crate::report::{Table, Times, micros, millis};
 
-/// Sessions that are idle at once.
-const IDLE: usize = 200;
+/// Number of sessions that are idle at once.
+const IDLE: usize = 2_000;
 
 /// Measures everything, in the order of the table.
 pub(crate) async fn all(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
@@ -131,35 +131,41 @@ async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Res
 /// Measures the memory of the relay for each of many sessions that do nothing, with `resume` and without it.
 async fn idle(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
-    for _ in 0..5.max(scale) / scale {
-        with.push(idle_kilobytes(binary, true).await?);
-        without.push(idle_kilobytes(binary, false).await?);
+    for _ in 0..3.max(scale) / scale {
+        with.push(idle_bytes(binary, IDLE / scale, true).await?);
+        without.push(idle_bytes(binary, IDLE / scale, false).await?);
     }
     with.sort_by(f64::total_cmp);
     without.sort_by(f64::total_cmp);
-    let (with, without) = (with[with.len() / 2], without[without.len() / 2]);
-    table.note("an idle session at the relay with `resume` / without it", format!("{with:.1} / {without:.1} kB"));
+    let [with, without] = [with, without].map(|bytes| bytes[bytes.len() / 2] / 1e3);
+    table.note("an idle session at the relay with `resume` / without it", format!("{with:.2} / {without:.2} kB"));
     table.at_most("the difference", with - without, 2.0, "kB");
     Ok(())
 }
 
-async fn idle_kilobytes(binary: &Path, is_on: bool) -> anyhow::Result<f64> {
-    let relay = LocalRelay::start_with(binary.to_owned(), &["--subject-connections", "1000"], &[]).await?;
+/// Returns the bytes that a relay's process allocates for each of `count` idle sessions. The heap grows by whole pages and
+/// has one arena, so that with thousands of sessions the mean is exact to some bytes.
+async fn idle_bytes(binary: &Path, count: usize, is_on: bool) -> anyhow::Result<f64> {
+    let flags = ["--threads", "1", "--connections", "5000", "--address-connections", "5000"];
+    let flags = [&flags[..], &["--subject-connections", "5000"]].concat();
+    // One arena, which keeps nothing for large blocks apart.
+    let variables = [("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "1073741824")];
+    let relay = LocalRelay::start_with(binary.to_owned(), &flags, &variables).await?;
     let pid = relay.process_id().context("the relay has ended")?;
     let config = relay.client_config().await?;
     let resume = if is_on { config.resume } else { None };
     let config = ClientConfig { resume, ..config };
     let mut sessions = Vec::new();
-    // The first ones find cold caches.
-    for _ in 0..20 {
+    // The first sessions grow tables that the later ones use as well.
+    for _ in 0..100 {
         sessions.push(Client::connect(config.clone(), Tools::new()).await?);
     }
-    let before = pss_megabytes(pid)?;
-    for _ in 0..IDLE {
+    let before = anonymous_bytes(pid)?;
+    for _ in 0..count {
         sessions.push(Client::connect(config.clone(), Tools::new()).await?);
     }
-    let after = pss_megabytes(pid)?;
+    let after = anonymous_bytes(pid)?;
     ensure!(sessions.iter().all(|session| !session.is_over()), "a session has ended");
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
-    Ok((after - before) * 1e3 / IDLE as f64)
+    Ok((after - before) / count as f64)
 }

@@ -1,30 +1,20 @@
 //! The end of a session on a relay that shuts down: the host is told, and what it sent before it knew is still taken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relay_proto::time::millis;
 use relay_proto::wire;
 use relay_proto::wire::message::Payload;
-use tokio::sync::Notify;
 
 use super::Session;
-use super::state::SessionState;
+use super::state::{Announcement, SessionState};
 
 /// Id of the ping whose answer shows that the host has read everything before it.
 const PING: &str = "go_away";
 /// Maximum time for the host to answer that ping.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-
-/// What a session knows about the announcement of its end.
-#[derive(Debug, Default)]
-pub(super) struct Announcement {
-    /// Whether the host wants one.
-    is_wanted: AtomicBool,
-    /// Notified when the host has answered the ping that follows it.
-    answered: Notify,
-}
 
 impl Announcement {
     /// Sets whether the host wants to know when the relay shuts down.

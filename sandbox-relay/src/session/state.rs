@@ -1,6 +1,7 @@
 //! State of a session that its executions share with it.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use relay_proto::code::warning;
@@ -12,7 +13,6 @@ use tokio::time::Instant;
 use super::SessionContext;
 use super::announced::AnnouncedTools;
 use super::credit::SessionCredit;
-use super::drain::Announcement;
 use crate::admission::SessionNumber;
 use crate::auth::Grant;
 use crate::execution::{CallStates, Command, WorkerCall};
@@ -76,6 +76,15 @@ impl SessionState {
     pub(super) fn announce(&self, tools: AnnouncedTools) {
         *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
+}
+
+/// State of the announcement that the relay shuts down.
+#[derive(Debug, Default)]
+pub(super) struct Announcement {
+    /// Whether the host wants one.
+    pub(super) is_wanted: AtomicBool,
+    /// Notified when the host has answered the ping that follows it.
+    pub(super) answered: Notify,
 }
 
 /// Rights of the token, within those that the relay allows.
