@@ -240,7 +240,7 @@ impl Served {
         };
         drop(detached);
         let loss = match resumed {
-            Ok(resumption) => return self.go_on(resumption).await,
+            Ok(resumption) => return self.go_on(*resumption).await,
             Err(loss) => loss,
         };
         tracing::info!(session = number, loss = loss.as_str_name(), "a session was not resumed");

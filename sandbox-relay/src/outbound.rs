@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use relay_proto::delivery::MAX_UNACKNOWLEDGED_BYTES;
-use relay_proto::wire::message::Payload;
+use relay_proto::wire::{self, message::Payload};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 pub(crate) use delivery::{Delivery, Numbering};
@@ -47,9 +47,11 @@ pub(crate) struct OutboundQueue {
     delivery: Arc<Delivery>,
 }
 
+/// Message that waits to be sent. It is boxed: the queue and the list of kept messages have slots for several messages, which
+/// every idle session would pay for.
 #[derive(Debug)]
 struct Queued {
-    payload: Payload,
+    message: Box<wire::Message>,
     held: Held,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct Room {
 impl Room {
     /// Queues the message.
     pub(crate) fn send(self, payload: Payload) {
-        self.slot.send(Queued { payload, held: self.held });
+        self.slot.send(Queued { message: Box::new(payload.into()), held: self.held });
     }
 }
 

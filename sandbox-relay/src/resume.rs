@@ -42,8 +42,8 @@ pub(crate) struct Resumable<C> {
     subject: Arc<str>,
     epochs: Mutex<Option<Epochs>>,
     outbound: Outbound,
-    /// Newest connection that the session has not taken yet.
-    next: Mutex<Option<C>>,
+    /// Newest connection that the session has not taken yet. It is boxed, since it is large and mostly absent.
+    next: Mutex<Option<Box<C>>>,
     arrived: Notify,
 }
 
@@ -131,13 +131,13 @@ impl<C> Resumables<C> {
 impl<C> Resumable<C> {
     /// Hands the session its next connection. One that it has not taken yet is dropped.
     pub(crate) fn hand_over(&self, connection: C) {
-        let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(connection);
+        let before = self.next.lock().unwrap_or_else(PoisonError::into_inner).replace(Box::new(connection));
         drop(before);
         self.arrived.notify_one();
     }
 
     /// Waits for the next connection. Cancel safe.
-    pub(crate) async fn next(&self) -> C {
+    pub(crate) async fn next(&self) -> Box<C> {
         loop {
             if let Some(connection) = self.next.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return connection;

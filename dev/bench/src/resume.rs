@@ -128,7 +128,7 @@ async fn way_back(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Res
     Ok(())
 }
 
-/// Measures the memory of the relay for each of many sessions that do nothing, with `resume` and without it.
+/// Measures the memory of the relay for each of many sessions that have run one execution and now do nothing, with `resume` and without it.
 async fn idle(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..3.max(scale) / scale {
@@ -162,7 +162,10 @@ async fn idle_bytes(binary: &Path, count: usize, is_on: bool) -> anyhow::Result<
     }
     let before = anonymous_bytes(pid)?;
     for _ in 0..count {
-        sessions.push(Client::connect(config.clone(), Tools::new()).await?);
+        let client = Client::connect(config.clone(), Tools::new()).await?;
+        // Both kinds of session have buffers for reading and writing after this.
+        client.run(ExecuteRequest::new("return 1")).await?;
+        sessions.push(client);
     }
     let after = anonymous_bytes(pid)?;
     ensure!(sessions.iter().all(|session| !session.is_over()), "a session has ended");

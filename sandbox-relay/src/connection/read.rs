@@ -49,7 +49,7 @@ impl Reader<'_> {
         let Some(resumable) = self.resumable.as_ref().map(Arc::clone) else { return End::Lost };
         tokio::select! {
             biased;
-            resumption = resumable.next() => End::Replaced(Box::new(resumption)),
+            resumption = resumable.next() => End::Replaced(resumption),
             end = self.read_resumable(stream, &resumable) => end,
         }
     }

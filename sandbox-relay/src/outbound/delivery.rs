@@ -61,7 +61,7 @@ struct Connected {
 /// Message that is not acknowledged.
 #[derive(Debug)]
 struct Kept {
-    message: wire::Message,
+    message: Box<wire::Message>,
     /// Time with a connection at which it was sent.
     sent_at: Duration,
     _held: Held,
@@ -162,8 +162,7 @@ impl Delivery {
     }
 
     /// Numbers a queued message, keeps it if messages are kept, and returns its frame.
-    pub(super) fn frame(&self, Queued { payload, held }: Queued) -> Bytes {
-        let mut message = wire::Message::from(payload);
+    pub(super) fn frame(&self, Queued { mut message, held }: Queued) -> Bytes {
         let mut state = self.lock();
         if state.numbering == Numbering::Off {
             return frame::encode(&message);

@@ -6,6 +6,9 @@ use relay_proto::wire::SessionLoss;
 /// Length of a secret in bytes.
 pub(crate) const SECRET_BYTES: usize = 32;
 
+/// Length of the key that the secrets are derived from, in bytes.
+const KEY_BYTES: usize = 32;
+
 /// Number and secret of a connection.
 pub(crate) struct Epoch {
     pub(crate) number: u64,
@@ -14,7 +17,8 @@ pub(crate) struct Epoch {
 
 /// Epochs of one session, one for each of its connections.
 pub(crate) struct Epochs {
-    key: hmac::Key,
+    /// Random key. The state that the algorithm makes of it has 700 bytes, and is made anew for each use.
+    key: [u8; KEY_BYTES],
     current: u64,
     /// Epoch before, which is accepted until the host has used the current one; `None`: the host has.
     before: Option<u64>,
@@ -32,14 +36,19 @@ impl std::fmt::Debug for Epochs {
 impl Epochs {
     /// Begins with epoch 1 and a fresh random key; `None`: the system gives no random bytes.
     pub(crate) fn new() -> Option<Self> {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &aws_lc_rs::rand::SystemRandom::new()).ok()?;
+        let mut key = [0; KEY_BYTES];
+        aws_lc_rs::rand::fill(&mut key).ok()?;
         Some(Self { key, current: 1, before: None, attempt: 0 })
+    }
+
+    fn hmac(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &self.key)
     }
 
     /// Returns the current epoch.
     pub(crate) fn current(&self) -> Epoch {
         let mut secret = [0; SECRET_BYTES];
-        secret.copy_from_slice(hmac::sign(&self.key, &self.current.to_be_bytes()).as_ref());
+        secret.copy_from_slice(hmac::sign(&self.hmac(), &self.current.to_be_bytes()).as_ref());
         Epoch { number: self.current, secret }
     }
 
@@ -49,7 +58,7 @@ impl Epochs {
     /// - [`SessionLoss::Unknown`]: the secret is not that of the epoch
     /// - [`SessionLoss::Epoch`]: the session was resumed since
     pub(crate) fn check(&self, number: u64, secret: &[u8]) -> Result<(), SessionLoss> {
-        hmac::verify(&self.key, &number.to_be_bytes(), secret).map_err(|_| SessionLoss::Unknown)?;
+        hmac::verify(&self.hmac(), &number.to_be_bytes(), secret).map_err(|_| SessionLoss::Unknown)?;
         if number == self.current || Some(number) == self.before { Ok(()) } else { Err(SessionLoss::Epoch) }
     }
 
