@@ -25,26 +25,26 @@ const MIB: usize = 1 << 20;
 /// Returns the cap of the payload with this field number; `None`: this version does not know the kind.
 pub fn cap(field: u32) -> Option<Cap> {
     let (bytes, items) = match field {
-        1 => (10 * MIB + 256 * KIB, 512),      // tool_call: arguments, steps and failures
-        2 => (12 * MIB + 64 * KIB, 16),        // tool_result
-        3 => (14 * MIB, 20 * KIB),             // execute: source, input, names, the record of a durable execution
-        4 => (12 * MIB + 256 * KIB, 256),      // result
-        5 => (512 * KIB, 256),                 // error
-        6 | 7 => (KIB, 8),                     // ping, pong
-        8 => (8 * MIB, 8_192),                 // hello: the tools and their schemas
-        9 => (64 * KIB, 8_192),                // welcome: the patterns of the token
-        10 => (4 * KIB, 8),                    // cancel
-        11 => (4 * MIB + 320 * KIB, 16 * KIB), // output: text, steps and failures
-        12 => (16 * KIB, 8),                   // renew
-        13 => (64 * KIB, 8_192),               // renewed
-        14 => (8 * MIB, 8_192),                // tools_changed
-        15 => (KIB, 8),                        // call_state
-        16 => (KIB, 8),                        // resume
-        17 => (64 * KIB, 8_192),               // resumed: the patterns of the token
-        18 => (KIB, 8),                        // credit
-        19 => (KIB, 8),                        // go_away
-        20 => (4 * MIB, 10 * KIB),             // begun: the store, the names of the tools
-        21 => (256 * KIB, 512),                // waiting: steps and failures
+        1 => (12 * MIB, 2_048),           // tool_call: arguments, steps and failures
+        2 => (12 * MIB + 64 * KIB, 16),   // tool_result
+        3 => (14 * MIB, 20 * KIB),        // execute: source, input, names, the record of a durable execution
+        4 => (12 * MIB + 256 * KIB, 256), // result
+        5 => (512 * KIB, 256),            // error
+        6 | 7 => (KIB, 8),                // ping, pong
+        8 => (8 * MIB, 8_192),            // hello: the tools and their schemas
+        9 => (64 * KIB, 8_192),           // welcome: the patterns of the token
+        10 => (4 * KIB, 8),               // cancel
+        11 => (6 * MIB, 16 * KIB),        // output: text, steps and failures
+        12 => (16 * KIB, 8),              // renew
+        13 => (64 * KIB, 8_192),          // renewed
+        14 => (8 * MIB, 8_192),           // tools_changed
+        15 => (KIB, 8),                   // call_state
+        16 => (KIB, 8),                   // resume
+        17 => (64 * KIB, 8_192),          // resumed: the patterns of the token
+        18 => (KIB, 8),                   // credit
+        19 => (KIB, 8),                   // go_away
+        20 => (4 * MIB, 10 * KIB),        // begun: the store, the names of the tools
+        21 => (2 * MIB, 2_048),           // waiting: steps and failures
         _ => return None,
     };
     Some(Cap { bytes, items })

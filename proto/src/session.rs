@@ -32,8 +32,6 @@ pub mod feature {
     /// Each peer says how much the other may send.
     pub const CREDIT: &str = "credit";
     /// `execute` carries the steps of an execution that can run again on another relay.
-    ///
-    /// [`ALL`] does not hold it yet: no relay offers it.
     pub const DURABLE: &str = "durable";
     /// The relay announces its end with `go_away`.
     pub const GO_AWAY: &str = "go_away";
@@ -57,10 +55,11 @@ pub mod feature {
     pub const TRACEPARENT: &str = "traceparent";
 
     /// Lists every feature of this version.
-    pub const ALL: [&str; 12] = [
+    pub const ALL: [&str; 13] = [
         BEGIN_WITHIN,
         CALL_STATE,
         CREDIT,
+        DURABLE,
         GO_AWAY,
         GRANTED_TOOLS,
         LARGE_INTEGERS,

@@ -134,7 +134,7 @@ struct Output {
 impl EventSink for Output {
     type Permit = ();
 
-    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
+    fn check_tool(&self, tool: &ToolName, _is_recorded: bool) -> Result<(), CallFailure> {
         let message = format!("there is no server {:?}; eval has no tools", tool.server());
         Err(CallFailure { code: ErrorCode::UnknownServer.into(), message })
     }
@@ -149,9 +149,9 @@ impl EventSink for Output {
 
     fn send(&mut self, (): (), event: Event) {
         match event {
-            Event::Output(items) => self.text.extend(items.into_iter().map(|item| item.text)),
-            // `check_tool` refuses every call.
-            Event::Call { .. } | Event::CallGivenUp { .. } => {}
+            Event::Output(items, _) => self.text.extend(items.into_iter().map(|item| item.text)),
+            // `check_tool` refuses every call, and `eval` is not durable.
+            Event::Call { .. } | Event::CallGivenUp { .. } | Event::Begun(_) | Event::Waiting { .. } => {}
         }
     }
 }

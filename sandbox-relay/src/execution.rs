@@ -4,6 +4,7 @@
 //! The worker is counted and timed from here and trusted with nothing: every limit is checked again on this side.
 
 mod clock;
+mod durable;
 #[cfg(test)]
 mod hostile_worker;
 mod link;
@@ -22,13 +23,15 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use relay_proto::wire::OutputItem;
-use relay_proto::{Binding, Code, ErrorCode, LimitName, ToolName};
+use relay_proto::{Binding, Code, ErrorCode, LimitName, Limits, ToolName};
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
 use crate::admission::ExecutionPermit;
+use crate::sandbox::channel::message::instruction::Kind as Instruction;
 use crate::sandbox::pool::Worker;
 use crate::store;
+pub(crate) use durable::{DurableRequest, News, Seen};
 use link::{Reader, Writer, put_instruction};
 use outcome::Ended;
 pub(crate) use outcome::{ExecutionError, Outcome};
@@ -77,11 +80,15 @@ pub(crate) struct CallFailure {
 pub(crate) enum Event {
     /// The script calls a tool. `remaining` is the time until the call expires, from when the event is sent, `line` the line of the code that calls,
     /// from 1; 0 is unknown.
-    Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration, line: u32 },
+    Call { call: WorkerCall, tool: ToolName, arguments: Bytes, remaining: Duration, line: u32, news: News },
     /// A call has expired: its answer is not wanted any more.
     CallGivenUp { call: WorkerCall, reason: &'static str },
-    /// The script printed.
-    Output(Vec<OutputItem>),
+    /// The script printed. Without a piece of output it carries news alone.
+    Output(Vec<OutputItem>, News),
+    /// A durable execution begins for the first time.
+    Begun(Seen),
+    /// The script of a durable execution waits. `timer_in_ms` is the time until its next timer is due.
+    Waiting { timer_in_ms: Option<u64>, news: News },
 }
 
 /// Room that an event needs in its sink.
@@ -97,9 +104,26 @@ impl Event {
     /// Returns the room that the event needs.
     fn needs(&self) -> Needs {
         match self {
-            Self::Call { arguments, .. } => Needs { bytes: arguments.len(), is_call: true },
+            Self::Call { arguments, news, .. } => Needs { bytes: arguments.len() + news.len(), is_call: true },
             Self::CallGivenUp { .. } => Needs::default(),
-            Self::Output(items) => Needs { bytes: items.iter().map(|item| item.text.len()).sum(), is_call: false },
+            Self::Output(items, news) => {
+                let texts: usize = items.iter().map(|item| item.text.len()).sum();
+                Needs { bytes: texts + news.len(), is_call: false }
+            }
+            Self::Begun(seen) => Needs { bytes: seen.len(), is_call: false },
+            Self::Waiting { news, .. } => Needs { bytes: news.len(), is_call: false },
+        }
+    }
+
+    /// Returns what is left of the event when its execution has ended and it was not sent.
+    fn after_end(self) -> Option<Self> {
+        match self {
+            Self::Output(..) => Some(self),
+            // What comes behind it may carry later steps.
+            Self::Call { news, .. } | Self::Waiting { news, .. } if !news.is_empty() => {
+                Some(Self::Output(Vec::new(), news))
+            }
+            Self::Call { .. } | Self::Waiting { .. } | Self::CallGivenUp { .. } | Self::Begun(_) => None,
         }
     }
 }
@@ -109,11 +133,12 @@ pub(crate) trait EventSink {
     /// Room for one event.
     type Permit;
 
-    /// Checks whether the script may call a tool, before anybody is asked.
+    /// Checks whether the script may call a tool, before anybody is asked. One whose call `is_recorded` need not exist any
+    /// more.
     ///
     /// # Errors
     /// The failure that the script reads, such as `UNKNOWN_TOOL`.
-    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure>;
+    fn check_tool(&self, tool: &ToolName, is_recorded: bool) -> Result<(), CallFailure>;
 
     /// Waits for room for an event; `None`: nobody listens any more. Cancel safe.
     fn reserve(&self, needs: Needs) -> impl Future<Output = Option<Self::Permit>> + Send;
@@ -130,14 +155,17 @@ pub(crate) trait EventSink {
 /// process is the caller's.
 pub(crate) async fn run(
     worker: &mut Worker,
-    request: ExecutionRequest,
+    mut request: ExecutionRequest,
     control: Control,
     sink: &mut impl EventSink,
 ) -> Outcome {
     let Control { mut commands, states, place, stopped_for } = control;
     let limits = request.limits;
     let store_writes = if request.bindings.has(Binding::Store) { store::MAX_WRITES } else { 0 };
-    let (mut reader, writer) = match begin(worker, request) {
+    let mut pending = request.seen().map(Event::Begun);
+    let durable = request.durable.take();
+    let start = request.into_instruction(durable.as_ref());
+    let (mut reader, writer) = match begin(worker, &limits, start) {
         Ok(link) => link,
         Err(error) => {
             return Outcome::not_run(ExecutionError::new(
@@ -146,9 +174,8 @@ pub(crate) async fn run(
             ));
         }
     };
-    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes, stopped_for);
+    let mut run = Run::new(worker, limits, writer, Arc::clone(&states), store_writes, stopped_for, durable);
     let mut place = Place::new(place);
-    let mut pending: Option<Event> = None;
     let deadline = sleep_until(run.next_check());
     tokio::pin!(deadline);
     let ended = loop {
@@ -203,10 +230,10 @@ pub(crate) async fn run(
         }
     };
     drop(commands);
-    let printed = pending.filter(|event| matches!(event, Event::Output(_)));
+    let unsent = pending.and_then(Event::after_end);
     let rest = if let Ended::Stopped(_) = ended { run.take_rest(&mut reader, sink) } else { Vec::new() };
     let deliver = async {
-        for event in printed.into_iter().chain(rest) {
+        for event in unsent.into_iter().chain(rest) {
             let Some(permit) = sink.reserve(event.needs()).await else { return };
             sink.send(permit, event);
         }
@@ -216,12 +243,12 @@ pub(crate) async fn run(
     run.outcome(ended, place.waited())
 }
 
-/// Sets the worker's memory limit and hands it the request.
-fn begin(worker: &mut Worker, request: ExecutionRequest) -> io::Result<(Reader, Writer)> {
+/// Sets the worker's memory limit and hands it the instruction to start.
+fn begin(worker: &mut Worker, limits: &Limits, start: Instruction) -> io::Result<(Reader, Writer)> {
     let mut socket = worker.take_socket().ok_or_else(|| io::Error::other("no socket"))?;
-    worker.limit_memory(request.limits.get(LimitName::MemoryBytes))?;
+    worker.limit_memory(limits.get(LimitName::MemoryBytes))?;
     let mut pending = BytesMut::new();
-    put_instruction(request.into_instruction(), &mut pending);
+    put_instruction(start, &mut pending);
     // The worker has it before the runtime knows the socket; what is too long for the socket's buffer follows.
     match io::Write::write(&mut socket, &pending) {
         Ok(written) => pending.advance(written),

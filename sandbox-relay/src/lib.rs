@@ -7,7 +7,7 @@
 //! 2. [`auth`]: the token, verified before the WebSocket begins; `subject`: limits that a subject's connections share
 //! 3. `connection`: messages in and out; `meter`: counts what a peer sends; `heard`: when it last did; `outbound`: the
 //!    queue to it, and what is kept until it is acknowledged; `resume`: finds the session that a new connection goes on with
-//! 4. `session`: messages, and what is open for this host; `session::sink`: its end of one execution; `store`: its
+//! 4. `session`: messages, and what is open for this host; `build`: the build's name for `welcome`; `session::sink`: its end of one execution; `store`: its
 //!    key-value store
 //! 5. `engine`: leases workers; `admission`: who runs when; `fairness`: who uses the processors
 //! 6. `execution`: one run from outside; `execution::run`: what it has used; `execution::clock`: its time;
@@ -21,6 +21,7 @@
 
 mod admission;
 pub mod auth;
+mod build;
 pub mod config;
 mod connection;
 mod engine;

@@ -2,7 +2,7 @@
 //! transport.
 //!
 //! - `state`: what its executions share with it
-//! - `execute`: takes an `execute`; `request`: checks it; `sink`: its execution's events and outcome, as messages
+//! - `execute`: takes an `execute`; `request`: checks it; `durable`: checks what it carries of a record; `sink`: its execution's events and outcome, as messages
 //! - `calls`: results, states and cancels from the host
 //! - `rights`: what its token allows, and how another token takes its place
 //! - `epochs`: the secrets with which it is resumed on another connection
@@ -14,6 +14,7 @@ mod announced;
 mod calls;
 mod credit;
 mod drain;
+mod durable;
 mod epochs;
 mod execute;
 mod faults;
@@ -37,6 +38,7 @@ use tokio::time::Instant;
 
 use crate::admission::SessionNumber;
 use crate::auth::{Identity, Verifier};
+use crate::build;
 use crate::config::LimitSettings;
 use crate::engine::Engine;
 use crate::outbound::{Numbering, Outbound};
@@ -314,6 +316,7 @@ impl Session {
             warnings: grant.warnings(),
             bindings: Binding::ALL.iter().map(|binding| binding.as_str().into()).collect(),
             tools: grant.tools.to_wire(),
+            build: build::name(),
             ..wire::Welcome::default()
         };
         if wants(feature::CREDIT) {

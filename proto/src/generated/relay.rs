@@ -227,6 +227,10 @@ pub struct Durable {
     /// With `again` and the binding `servers`: full names of the tools that the code sees.
     #[prost(string, repeated, tag = "7")]
     pub tools: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Time by the host's clock when it sends this message, in ms since 1970; absent: that of the relay's. Times of steps, and
+    /// timers, count on from it, so that the clocks of different relays do not matter.
+    #[prost(sint64, optional, tag = "8")]
+    pub clock_ms: ::core::option::Option<i64>,
 }
 /// Fails a call of a durable execution, by the relay itself: the call was refused, or took too long.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

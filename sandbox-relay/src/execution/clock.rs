@@ -15,6 +15,9 @@ use relay_proto::{LimitName, Limits};
 use super::WorkerCall;
 use super::states::Wait;
 
+/// Time that a call has without a limit of its own: longer than any execution.
+const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// Shortest time between two looks at the CPU time.
 pub(super) const MIN_CPU_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -119,12 +122,21 @@ impl<T> Clocks<T> {
 
     /// Opens a call and returns the time that it has: its own, or what is left of the wall time if that is less.
     pub(super) fn open(&mut self, call: WorkerCall, of: T, now: Duration) -> Duration {
+        self.open_for(self.call_limit, call, of, now)
+    }
+
+    /// Opens a call without a time of its own, and returns what is left of the wall time.
+    pub(super) fn open_without_limit(&mut self, call: WorkerCall, of: T, now: Duration) -> Duration {
+        self.open_for(NO_LIMIT, call, of, now)
+    }
+
+    fn open_for(&mut self, own: Duration, call: WorkerCall, of: T, now: Duration) -> Duration {
         // The call's own deadline is its own limit: the end of the execution ends the call in any case.
-        let deadline = now + self.call_limit;
+        let deadline = now + own;
         let approval_left = self.approval_limit;
         self.open.insert(call, OpenCall { of, deadline, suspended: None, asked_since: None, approval_left });
         self.first_deadline = Some(self.first_deadline.map_or(deadline, |first| first.min(deadline)));
-        self.call_limit.min(self.wall_deadline.saturating_sub(self.paused_since.unwrap_or(now)))
+        own.min(self.wall_deadline.saturating_sub(self.paused_since.unwrap_or(now)))
     }
 
     /// Closes a call that was answered. `None`: it is not open, because it has expired.

@@ -23,7 +23,7 @@ struct Sink {
 impl EventSink for Sink {
     type Permit = ();
 
-    fn check_tool(&self, _: &ToolName) -> Result<(), CallFailure> {
+    fn check_tool(&self, _: &ToolName, _: bool) -> Result<(), CallFailure> {
         Ok(())
     }
 
@@ -47,8 +47,8 @@ impl EventSink for Sink {
                     let _ = self.answers.try_send(Command::Settle { call, outcome: Ok(Bytes::from_static(b"1")) });
                 }
             }
-            Event::CallGivenUp { .. } => {}
-            Event::Output(items) => self.output_bytes += items.iter().map(|item| item.text.len()).sum::<usize>(),
+            Event::CallGivenUp { .. } | Event::Begun(_) | Event::Waiting { .. } => {}
+            Event::Output(items, _) => self.output_bytes += items.iter().map(|item| item.text.len()).sum::<usize>(),
         }
     }
 }
@@ -94,11 +94,16 @@ fn frames(reports: impl IntoIterator<Item = Report>) -> Vec<u8> {
 }
 
 fn call(number: u64, arguments: usize) -> Report {
-    Report::Call(message::Call { call: number, tool: "a.b".into(), arguments: vec![b'1'; arguments].into(), line: 0 })
+    Report::Call(message::Call {
+        call: number,
+        tool: "a.b".into(),
+        arguments: vec![b'1'; arguments].into(),
+        ..message::Call::default()
+    })
 }
 
 fn output(bytes: usize) -> Report {
-    Report::Output(message::Output { kind: 1, text: "x".repeat(bytes) })
+    Report::Output(message::Output { kind: 1, text: "x".repeat(bytes), ..message::Output::default() })
 }
 
 fn done(bytes: usize) -> Report {

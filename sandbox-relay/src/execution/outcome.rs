@@ -135,6 +135,7 @@ pub(super) fn reported_error(failed: message::Failed, standing: impl FnOnce() ->
             | ErrorCode::ResultLimit
             | ErrorCode::NotSerializable
             | ErrorCode::Unsettled
+            | ErrorCode::ReplayDiverged
             | ErrorCode::Internal),
         ) => code,
         // The rest is for the relay to say.

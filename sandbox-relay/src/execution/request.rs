@@ -6,6 +6,7 @@ use bytes::Bytes;
 use relay_proto::wire::LargeIntegers;
 use relay_proto::{Binding, LimitName, Limits};
 
+use super::durable::{DurableRequest, Seen};
 use crate::sandbox::channel::message::{self, instruction::Kind as Instruction};
 
 /// One execution to run, checked against what its session may do.
@@ -28,6 +29,8 @@ pub(crate) struct ExecutionRequest {
     pub(crate) now_ms: Option<i64>,
     /// Form of the integers in results of tools that no number holds.
     pub(crate) large_integers: LargeIntegers,
+    /// Set for an execution that can run again elsewhere, which has a seed and a time.
+    pub(crate) durable: Option<DurableRequest>,
 }
 
 impl ExecutionRequest {
@@ -44,17 +47,33 @@ impl ExecutionRequest {
             seed: None,
             now_ms: None,
             large_integers: LargeIntegers::Number,
+            durable: None,
         }
     }
 
-    /// Returns the bytes that the request's texts hold while it waits.
-    pub(crate) fn held_bytes(&self) -> usize {
+    /// Returns the bytes of the source, the input and the local tools.
+    pub(crate) fn text_bytes(&self) -> usize {
         let local: usize = self.local_tools.iter().map(|(name, source)| name.len() + source.len()).sum();
         self.source.len() + self.input.len() + local
     }
 
-    /// Makes the instruction that starts a worker.
-    pub(super) fn into_instruction(self) -> Instruction {
+    /// Returns the bytes that the request holds while it waits: its texts, and what is recorded of a durable execution.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.text_bytes() + self.durable.as_ref().map_or(0, |durable| durable.recorded_bytes)
+    }
+
+    /// Returns what of its session the code sees, if the host is to record it; `None`: it is not, or it was before.
+    pub(super) fn seen(&self) -> Option<Seen> {
+        let (stores, servers) = (self.bindings.has(Binding::Store), self.bindings.has(Binding::Servers));
+        let is_first = self.durable.as_ref().is_some_and(|durable| !durable.again);
+        (is_first && (stores || servers)).then(|| Seen {
+            store: self.stored.iter().cloned().collect(),
+            tools: if servers { self.tools.clone() } else { Vec::new() },
+        })
+    }
+
+    /// Makes the instruction that starts a worker. `durable` was taken out of the request.
+    pub(super) fn into_instruction(self, durable: Option<&DurableRequest>) -> Instruction {
         let Self { limits, bindings, .. } = self;
         let limit = |name| limits.get(name);
         let stored = self.stored.into_iter().map(|(key, json)| message::StoredValue { key, json });
@@ -73,6 +92,7 @@ impl ExecutionRequest {
             seed: self.seed,
             now_ms: self.now_ms,
             large_integers: i32::from(self.large_integers).unsigned_abs(),
+            durable: durable.map(DurableRequest::to_instruction),
             heap_bytes: limit(LimitName::HeapBytes),
             tool_calls: limit(LimitName::ToolCalls),
             tool_calls_in_flight: limit(LimitName::ToolCallsInFlight),

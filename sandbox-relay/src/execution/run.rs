@@ -1,6 +1,8 @@
 //! State of a run, and what it has used: every limit that can be counted from outside the worker is counted here.
 
+mod calls;
 mod rest;
+mod steps;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +15,8 @@ use relay_proto::{ErrorCode, LimitName, Limits, ToolName, wire};
 use tokio::time::Instant;
 
 use super::clock::{Clocks, ExpiredCall, MIN_CPU_INTERVAL};
-use super::link::{MAX_WAITING_BYTES, Reader, Writer, settle};
+use super::durable::{DurableRequest, Record};
+use super::link::{Reader, Writer};
 use super::outcome::{self, Ended, ExecutionError, Outcome};
 use super::states::CallStates;
 use super::stopwatch::Stopwatch;
@@ -55,6 +58,8 @@ pub(super) struct Run<'a> {
     store_writes_left: u64,
     /// `true`: the store had no room for something that the worker wrote.
     is_store_full: bool,
+    /// Record of a durable execution; `None`: it is none.
+    record: Option<Record>,
 }
 
 impl<'a> Run<'a> {
@@ -66,6 +71,7 @@ impl<'a> Run<'a> {
         states: Arc<CallStates>,
         store_writes_left: u64,
         stopped_for: Duration,
+        durable: Option<DurableRequest>,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -84,6 +90,7 @@ impl<'a> Run<'a> {
             unsent: Vec::new(),
             store_writes_left,
             is_store_full: false,
+            record: durable.map(Record::new),
             limits,
         }
     }
@@ -108,31 +115,13 @@ impl<'a> Run<'a> {
             Some(Command::Settle { call, outcome }) => {
                 let now = self.now();
                 // A call that has expired is settled already.
-                if let Some(tool) = self.clocks.close(call, now, |call| self.states.wait(call)) {
-                    let outcome = self.bounded(&tool, outcome);
-                    self.writer.put(settle(call, outcome));
+                match self.clocks.close(call, now, |call| self.states.wait(call)) {
+                    Some(tool) => self.settle(call, &tool, outcome),
+                    None => ControlFlow::Continue(()),
                 }
-                ControlFlow::Continue(())
             }
             Some(Command::Cancel) | None => ControlFlow::Break(Ended::cancelled()),
         }
-    }
-
-    /// Turns a result that is too large into a failure.
-    fn bounded(&self, tool: &ToolName, outcome: Result<Bytes, CallFailure>) -> Result<Bytes, CallFailure> {
-        let result = outcome?;
-        let limit = self.limits.size(LimitName::ToolResultBytes);
-        if result.len() > limit {
-            let message =
-                format!("the result of {tool} has {} bytes; the limit tool_result_bytes is {limit}", result.len());
-            return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
-        }
-        if self.writer.pending.len() + result.len() > MAX_WAITING_BYTES {
-            let message =
-                format!("the result of {tool} was dropped: the code is busy and too many results wait for it");
-            return Err(CallFailure { code: ErrorCode::ToolResultLimit.into(), message });
-        }
-        Ok(result)
     }
 
     /// Returns whether the code waits for people and for nothing else, as far as the relay knows: nothing is on its way
@@ -185,7 +174,7 @@ impl<'a> Run<'a> {
                 }
                 _ => (ErrorCode::ToolTimeout, format!("{tool} did not answer within {most} ms")),
             };
-            self.writer.put(settle(call, Err(CallFailure { code: code.into(), message })));
+            self.fail(call, CallFailure { code: code.into(), message })?;
             self.expired.push((call, limit));
         }
         ControlFlow::Continue(())
@@ -231,61 +220,19 @@ impl<'a> Run<'a> {
                         Err(error) => return ControlFlow::Break(error.into()),
                     }
                 }
-                ControlFlow::Continue(Some(Event::Output(std::mem::take(&mut self.unsent))))
+                let items = std::mem::take(&mut self.unsent);
+                ControlFlow::Continue(Some(Event::Output(items, self.news())))
             }
+            Report::Steps(it) => {
+                self.take_steps(&it.steps)?;
+                ControlFlow::Continue(self.much_news())
+            }
+            Report::Waiting(waiting) => self.waiting(&waiting).map_continue(Some),
             Report::Stored(value) => self.stored(value, sink).map_continue(|()| None),
             Report::Done(done) => ControlFlow::Break(Ended::Done(done)),
             Report::Failed(failed) => ControlFlow::Break(Ended::Failed(failed)),
             Report::Ready(_) => ControlFlow::Break(Ended::broken("it said twice that it is ready")),
         }
-    }
-
-    fn call(&mut self, call: message::Call, sink: &impl EventSink) -> ControlFlow<Ended, Option<Event>> {
-        let number = WorkerCall(call.call);
-        self.asked_calls += 1;
-        // An honest worker keeps to both limits by itself.
-        if self.asked_calls > self.limits.get(LimitName::ToolCalls)
-            || self.clocks.is_open(number)
-            || self.clocks.open_calls() >= self.limits.size(LimitName::ToolCallsInFlight)
-        {
-            return ControlFlow::Break(Ended::broken("it sent calls that its limits do not allow"));
-        }
-        let checked = ToolName::try_from(call.tool)
-            .map_err(|error| CallFailure { code: ErrorCode::InvalidToolName.into(), message: error.to_string() })
-            .and_then(|tool| self.check_call(tool, &call.arguments, sink));
-        let tool = match checked {
-            Ok(tool) => tool,
-            Err(failure) => {
-                self.writer.put(settle(number, Err(failure)));
-                return ControlFlow::Continue(None);
-            }
-        };
-        self.tool_calls += 1;
-        let (arguments, line, remaining) = (call.arguments, call.line, Duration::ZERO);
-        ControlFlow::Continue(Some(Event::Call { call: number, tool, arguments, remaining, line }))
-    }
-
-    /// Starts the clock of a call that is sent now.
-    pub(super) fn begin(&mut self, event: &mut Event) {
-        if let Event::Call { call, tool, remaining, .. } = event {
-            let now = self.now();
-            *remaining = self.clocks.open(*call, tool.clone(), now);
-        }
-    }
-
-    fn check_call(&self, tool: ToolName, arguments: &[u8], sink: &impl EventSink) -> Result<ToolName, CallFailure> {
-        let most = self.limits.get(LimitName::ToolCalls);
-        if self.tool_calls >= most {
-            let message = format!("{tool} was not called: this execution has used its {most} tool calls");
-            return Err(CallFailure { code: ErrorCode::ToolCallLimit.into(), message });
-        }
-        let limit = self.limits.size(LimitName::ArgumentsBytes);
-        if arguments.len() > limit {
-            let message = format!("the arguments of {tool} have {} bytes; the limit is {limit}", arguments.len());
-            return Err(CallFailure { code: ErrorCode::ArgumentsLimit.into(), message });
-        }
-        sink.check_tool(&tool)?;
-        Ok(tool)
     }
 
     /// Passes a write to the session's store on.
@@ -302,6 +249,7 @@ impl<'a> Run<'a> {
     }
 
     fn output(&mut self, output: message::Output) -> ControlFlow<Ended, OutputItem> {
+        self.take_steps(&output.steps)?;
         self.output_count += 1;
         self.output_bytes += output.text.len();
         let hit = if self.output_count > self.limits.get(LimitName::OutputCount) {

@@ -74,6 +74,22 @@ pub struct Start {
     /// relay.LargeIntegers
     #[prost(uint32, tag = "22")]
     pub large_integers: u32,
+    /// Set for a durable execution, which has `seed` and `now_ms`.
+    #[prost(message, optional, tag = "23")]
+    pub durable: ::core::option::Option<Durable>,
+}
+/// What is recorded of a durable execution.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Durable {
+    /// All steps that are recorded, in the encoding of relay_proto::steps.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub steps: ::prost::bytes::Bytes,
+    /// Time for which the code waits before the worker reports it, in ms; 0: it does not.
+    #[prost(uint64, tag = "2")]
+    pub waiting_after_ms: u64,
+    /// Time at which the worker starts, in ms since 1970, by the clock that the times of the steps are of.
+    #[prost(sint64, tag = "3")]
+    pub clock_ms: i64,
 }
 /// One entry of the session's store.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -107,7 +123,7 @@ pub struct CallFailure {
 /// Worker to relay.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Report {
-    #[prost(oneof = "report::Kind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "report::Kind", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub kind: ::core::option::Option<report::Kind>,
 }
 /// Nested message and enum types in `Report`.
@@ -127,6 +143,12 @@ pub mod report {
         /// Writes to the session's store, or removes from it.
         #[prost(message, tag = "6")]
         Stored(super::StoredValue),
+        /// Says that the code of a durable execution waits.
+        #[prost(message, tag = "7")]
+        Waiting(super::Waiting),
+        /// Carries steps, before there are too many for another report.
+        #[prost(message, tag = "8")]
+        Steps(super::Steps),
     }
 }
 /// Says once that the worker is locked and waits for its source.
@@ -146,6 +168,9 @@ pub struct Call {
     /// Line of the author's code that makes the call, from 1; 0 is unknown.
     #[prost(uint32, tag = "4")]
     pub line: u32,
+    /// Steps of a durable execution since the report before that carried some.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub steps: ::prost::bytes::Bytes,
 }
 /// Carries one piece of output.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -155,6 +180,24 @@ pub struct Output {
     pub kind: u32,
     #[prost(string, tag = "2")]
     pub text: ::prost::alloc::string::String,
+    /// Steps, as in a call.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub steps: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Waiting {
+    /// Time until the next timer is due, in ms; absent: none is set.
+    #[prost(uint64, optional, tag = "1")]
+    pub timer_in_ms: ::core::option::Option<u64>,
+    /// Steps, as in a call.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub steps: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Steps {
+    /// Steps, as in a call.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub steps: ::prost::bytes::Bytes,
 }
 /// Ends the execution with its value.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use relay_proto::steps::Source;
 use relay_proto::{ErrorCode, ToolName};
 
 use super::calls::CallQueue;
@@ -15,7 +16,7 @@ use super::channel::message::report::Kind as Report;
 use super::channel::message::{self, instruction::Kind as Instruction};
 use super::promise::{ToolPromise, tool_error};
 use super::value::{self, ValueError};
-use super::{clock, ending, inspect, link, local, results, sys, tools};
+use super::{clock, ending, inspect, link, local, record, results, sys, tools};
 
 /// Maximum length in bytes of the text of a value that is no tool's name.
 const MAX_GOT_BYTES: usize = 80;
@@ -43,7 +44,7 @@ struct Bridge {
 impl Bridge {
     /// Sends the calls whose turn it is, and everything that is collected.
     fn send(&mut self) {
-        self.queue.send(|call| link::put(Report::Call(call)));
+        self.queue.send(|call| link::put(Report::Call(message::Call { steps: record::take_unreported(), ..call })));
         link::flush();
     }
 
@@ -177,9 +178,9 @@ pub(super) fn ask<'s>(
         while bridge.queue.is_full() {
             bridge.take(link::receive()?);
         }
-        let call = bridge.queue.next_call(tool.to_owned(), arguments.into(), 0);
+        let call = bridge.queue.next_call(tool.to_owned(), arguments.into());
         let number = call.call;
-        link::put(Report::Call(call));
+        link::put(Report::Call(message::Call { steps: record::take_unreported(), ..call }));
         link::flush();
         loop {
             match link::receive()? {
@@ -193,6 +194,7 @@ pub(super) fn ask<'s>(
     });
     match answer {
         Ok(settle) => {
+            record::reach(Source::Call(settle.call));
             settled_value(scope, settle, tool).map_err(|(code, message)| tool_error(scope, &code, &message, tool))
         }
         Err(ChannelError::Socket(_) | ChannelError::TooLong(_) | ChannelError::Undecodable(_)) => ending::orphaned(),
@@ -259,7 +261,7 @@ pub(super) fn wait(scope: &mut v8::PinScope<'_, '_>, within: Option<Duration>) -
     if settles.is_empty() {
         return Ok(Wait::Elapsed);
     }
-    for settle in settles.into_values() {
+    for settle in settles {
         settle_call(scope, settle);
     }
     Ok(Wait::Settled)
@@ -284,6 +286,45 @@ fn wait_in_order(scope: &mut v8::PinScope<'_, '_>, timer: Option<Duration>) -> R
         }
         None if timer.is_some() => Ok(Wait::Elapsed),
         None => Ok(Wait::NothingOpen),
+    }
+}
+
+/// Sends the calls whose turn it is, and everything that is collected.
+pub(super) fn send() {
+    with(Bridge::send);
+}
+
+/// Waits for an instruction, for at most the time `within`, and keeps the answer in it.
+///
+/// # Errors
+/// [`ChannelError`]: the relay is gone or sent what is no instruction.
+pub(super) fn receive(within: Option<Duration>) -> Result<(), ChannelError> {
+    if let Some(instruction) = link::receive_within(within)? {
+        with(|bridge| bridge.take(instruction));
+    }
+    Ok(())
+}
+
+/// Keeps the answers that have arrived whole, without waiting.
+///
+/// # Errors
+/// [`ChannelError`]: the relay is gone or sent what is no instruction.
+pub(super) fn receive_all() -> Result<(), ChannelError> {
+    while let Some(instruction) = link::try_receive()? {
+        with(|bridge| bridge.take(instruction));
+    }
+    Ok(())
+}
+
+/// Returns what `f` reads of the queue of calls.
+pub(super) fn queue<R>(f: impl FnOnce(&CallQueue<ToolPromise>) -> R) -> R {
+    with(|bridge| f(&bridge.queue))
+}
+
+/// Settles a call whose answer has arrived.
+pub(super) fn settle(scope: &mut v8::PinScope<'_, '_>, call: u64) {
+    if let Some(settle) = with(|bridge| bridge.queue.take_answer(call)) {
+        settle_call(scope, settle);
     }
 }
 

@@ -12,14 +12,14 @@ use super::channel::message;
 pub(super) struct CallQueue<C> {
     /// Maximum number of calls that the relay has not answered.
     in_flight: usize,
-    /// Number of the call that was sent last; 0: none was.
-    sent: u64,
+    /// Number of the call that was made last; 0: none was. Calls are numbered in the order in which they are made.
+    made: u64,
     /// Sent calls whose answers the code has not seen, in the order in which they were sent.
     open: BTreeMap<u64, C>,
     /// Number of sent calls that the relay has not answered.
     unanswered: usize,
-    /// Answers that have arrived and that the code has not seen.
-    arrived: BTreeMap<u64, message::Settle>,
+    /// Answers that have arrived and that the code has not seen, in the order in which they arrived.
+    arrived: VecDeque<message::Settle>,
     waiting: VecDeque<WaitingCall<C>>,
     waiting_bytes: usize,
 }
@@ -27,6 +27,7 @@ pub(super) struct CallQueue<C> {
 /// A call that was made and not yet sent: it waits for its turn, or for the script to yield.
 #[derive(Debug)]
 struct WaitingCall<C> {
+    number: u64,
     of: C,
     tool: String,
     arguments: Bytes,
@@ -38,10 +39,10 @@ impl<C> CallQueue<C> {
     pub(super) fn new(in_flight: usize) -> Self {
         Self {
             in_flight,
-            sent: 0,
+            made: 0,
             open: BTreeMap::new(),
             unanswered: 0,
-            arrived: BTreeMap::new(),
+            arrived: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
         }
@@ -49,32 +50,34 @@ impl<C> CallQueue<C> {
 
     /// Returns the number of calls made so far, sent or not.
     pub(super) fn made(&self) -> u64 {
-        self.sent + self.waiting.len() as u64
+        self.made
     }
 
     /// Appends a call that waits to be sent. Returns the bytes of arguments that wait.
     pub(super) fn push(&mut self, of: C, tool: String, arguments: Bytes, line: u32) -> usize {
+        self.made += 1;
         self.waiting_bytes += arguments.len();
-        self.waiting.push_back(WaitingCall { of, tool, arguments, line });
+        self.waiting.push_back(WaitingCall { number: self.made, of, tool, arguments, line });
         self.waiting_bytes
     }
 
     /// Gives `put` the waiting calls that may be sent, in their order.
     pub(super) fn send(&mut self, put: impl Fn(message::Call)) {
         while !self.is_full()
-            && let Some(WaitingCall { of, tool, arguments, line }) = self.waiting.pop_front()
+            && let Some(WaitingCall { number, of, tool, arguments, line }) = self.waiting.pop_front()
         {
             self.waiting_bytes -= arguments.len();
-            put(self.next_call(tool, arguments, line));
-            self.open.insert(self.sent, of);
+            self.unanswered += 1;
+            put(message::Call { call: number, tool, arguments, line, ..message::Call::default() });
+            self.open.insert(number, of);
         }
     }
 
     /// Makes the message of the next call, which has to be sent. Its answer is not kept for the code.
-    pub(super) fn next_call(&mut self, tool: String, arguments: Bytes, line: u32) -> message::Call {
-        self.sent += 1;
+    pub(super) fn next_call(&mut self, tool: String, arguments: Bytes) -> message::Call {
+        self.made += 1;
         self.unanswered += 1;
-        message::Call { call: self.sent, tool, arguments, line }
+        message::Call { call: self.made, tool, arguments, ..message::Call::default() }
     }
 
     /// Returns whether as many calls are with the relay as may be.
@@ -90,7 +93,7 @@ impl<C> CallQueue<C> {
     /// Keeps an answer until the code sees it.
     pub(super) fn arrive(&mut self, settle: message::Settle) {
         self.answered();
-        self.arrived.insert(settle.call, settle);
+        self.arrived.push_back(settle);
     }
 
     /// Returns whether an answer is there that the code has not seen.
@@ -99,8 +102,15 @@ impl<C> CallQueue<C> {
     }
 
     /// Takes all answers that have arrived, in the order of their calls.
-    pub(super) fn take_arrived(&mut self) -> BTreeMap<u64, message::Settle> {
-        std::mem::take(&mut self.arrived)
+    pub(super) fn take_arrived(&mut self) -> Vec<message::Settle> {
+        let mut arrived = Vec::from(std::mem::take(&mut self.arrived));
+        arrived.sort_by_key(|settle| settle.call);
+        arrived
+    }
+
+    /// Returns the number of the call whose answer arrived first of those that the code has not seen; `None`: there is none.
+    pub(super) fn first_arrived(&self) -> Option<u64> {
+        self.arrived.front().map(|settle| settle.call)
     }
 
     /// Returns the number of the first open call; `None`: none is open.
@@ -108,9 +118,20 @@ impl<C> CallQueue<C> {
         self.open.first_key_value().map(|(number, _)| *number)
     }
 
+    /// Returns whether the code has made a call with this number and has not seen its answer.
+    pub(super) fn is_unsettled(&self, call: u64) -> bool {
+        self.open.contains_key(&call) || self.waiting.binary_search_by_key(&call, |it| it.number).is_ok()
+    }
+
+    /// Returns whether the answer to a call has arrived and the code has not seen it.
+    pub(super) fn has_answer(&self, call: u64) -> bool {
+        self.arrived.iter().any(|settle| settle.call == call)
+    }
+
     /// Takes the answer to one call; `None`: it has not arrived.
     pub(super) fn take_answer(&mut self, call: u64) -> Option<message::Settle> {
-        self.arrived.remove(&call)
+        let place = self.arrived.iter().position(|settle| settle.call == call)?;
+        self.arrived.remove(place)
     }
 
     /// Closes a call; `None`: it is not open.
@@ -150,6 +171,8 @@ mod tests {
         queue.send(put);
         assert_eq!(sent.take(), [(3, "c".into())], "the answer need not have been seen");
         assert_eq!(queue.unsettled().copied().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        // A call that does not wait for its turn has the number of its place in the program all the same.
+        assert_eq!((queue.next_call("e".into(), Bytes::new()).call, queue.is_unsettled(4)), (5, true));
     }
 
     #[test]
@@ -162,7 +185,9 @@ mod tests {
         queue.arrive(settle(3));
         assert_eq!((queue.first_open(), queue.take_answer(1)), (Some(1), None));
         queue.arrive(settle(1));
-        assert_eq!(queue.take_arrived().into_keys().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!((queue.first_arrived(), queue.has_answer(1), queue.has_answer(2)), (Some(3), true, false));
+        assert_eq!([1, 3, 4].map(|call| queue.is_unsettled(call)), [true, true, false]);
+        assert_eq!(queue.take_arrived().iter().map(|settle| settle.call).collect::<Vec<_>>(), [1, 3]);
         assert_eq!([queue.close(1), queue.close(3), queue.close(3)], [Some("a"), Some("c"), None]);
         assert_eq!((queue.has_arrived(), queue.first_open()), (false, Some(2)));
     }

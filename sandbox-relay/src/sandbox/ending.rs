@@ -149,7 +149,7 @@ fn count(outcome: &mut Report) {
     match outcome {
         Report::Done(done) => (done.memory_bytes, done.local_calls) = (memory_bytes, local_calls),
         Report::Failed(failed) => (failed.memory_bytes, failed.local_calls) = (memory_bytes, local_calls),
-        Report::Ready(_) | Report::Call(_) | Report::Output(_) | Report::Stored(_) => {}
+        _ => {}
     }
 }
 

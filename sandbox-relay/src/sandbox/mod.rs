@@ -6,7 +6,8 @@
 //! - [`channel`]: frames on the socket between relay and worker; `link`: the worker's end of it
 //! - `worker`: life of a worker; `ending`: its last report, also after a crash
 //! - `jail`: the lock; [`self_test`]: checks that it holds on this machine
-//! - `isolate`: prepares V8; `program`: runs the module that the crate `relay-script` makes
+//! - `isolate`: prepares V8; `program`: runs the module that the crate `relay-script` makes; `thrown`: reports what it threw
+//! - `record`: what is recorded of a durable execution; `turns`: the order in which events reach its code
 //! - `globals`: the globals of the script: `console` with its `table` and `numerals`, `timers`, `servers`, `introspection`, `storage`;
 //!   `make`: makes their values; `output`: writes what they print; `clock` and `random`: time and chance
 //! - `tools`: their names; `bridge`: `mcp.call`; `calls`: the queue of calls; `promise`: their promises; `local`: the host's functions that
@@ -41,6 +42,7 @@ pub(crate) mod process;
 mod program;
 mod promise;
 mod random;
+mod record;
 mod results;
 pub(crate) mod self_test;
 mod servers;
@@ -49,7 +51,9 @@ mod stack;
 mod storage;
 mod sys;
 mod table;
+mod thrown;
 mod timers;
 mod tools;
+mod turns;
 mod value;
 mod worker;

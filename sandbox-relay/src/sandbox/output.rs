@@ -6,7 +6,7 @@ use relay_proto::wire::OutputKind;
 
 use super::channel::message;
 use super::channel::message::report::Kind as Report;
-use super::{ending, inspect, link};
+use super::{ending, inspect, link, record};
 
 thread_local! {
     static LEFT: Cell<OutputLeft> = const { Cell::new(OutputLeft { bytes: 0, count: 0 }) };
@@ -45,7 +45,8 @@ pub(super) fn write(kind: OutputKind, mut text: String) {
     let fits = text.len() <= left.bytes;
     inspect::cut(&mut text, left.bytes);
     LEFT.set(OutputLeft { bytes: left.bytes - text.len(), count: left.count - 1 });
-    link::write(Report::Output(message::Output { kind: i32::from(kind).unsigned_abs(), text }));
+    let (kind, steps) = (i32::from(kind).unsigned_abs(), record::take_unreported());
+    link::write(Report::Output(message::Output { kind, text, steps }));
     if !fits {
         ending::fail_output_limit("output_bytes");
     }

@@ -2,27 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use relay_proto::ErrorCode;
 use relay_proto::code::warning;
-use relay_proto::{ErrorCode, LimitName};
+use relay_proto::steps::Source;
 use relay_script::{Entry, Prepared, References};
 
 use super::bridge::Wait;
 use super::channel::message;
 use super::channel::message::report::Kind as Report;
 use super::ending::{self, failure};
-use super::promise::tool_error_marks;
-use super::stack::{self, SCRIPT_NAME};
+use super::stack::SCRIPT_NAME;
+use super::thrown::{caught_failure, thrown_failure};
 use super::value::{self, ValueError};
-use super::{bridge, clock, hints, inspect, leftovers, link, local, make, timers};
-
-/// Maximum length in bytes of any text in an error.
-const MAX_MESSAGE_BYTES: usize = 8 << 10;
+use super::{bridge, clock, hints, leftovers, link, local, make, record, timers, turns};
 
 /// Maximum length in bytes of a source, and of a result, that is parsed again for hints.
 const MAX_LOOKED_AT_BYTES: usize = 64 << 10;
-
-/// Text of V8's error about a buffer for which there is no memory.
-const NO_BUFFER: &str = "RangeError: Array buffer allocation failed";
 
 /// Runs the code of an execution until it ends.
 ///
@@ -53,7 +48,8 @@ fn run(
         let function = local_function(scope, &tool, &source).map_err(named)?;
         local::add(tool, v8::Global::new(scope, function));
     }
-    let (value, own) = run_program(scope, &prepare(source)?)?;
+    let outcome = prepare(source).and_then(|prepared| run_program(scope, &prepared));
+    let (value, own) = record::check_used_up(outcome)?;
     let json = value::to_json(scope, value, "null", result_bytes);
     let json = json.map_err(|error| value_failure(scope, error, result_bytes))?;
     value::warn_of_losses("the result");
@@ -261,97 +257,56 @@ fn settled<'s>(
             }
             v8::PromiseState::Pending => {}
         }
-        match bridge::wait(scope, timers::next()) {
-            // Under a stream of answers, timers have their turn, too.
-            Ok(Wait::Settled) if !clock::is_given() && timers::next().is_some_and(|left| left.is_zero()) => {
-                scope.perform_microtask_checkpoint();
-                fire_timers(scope)?;
-            }
-            Ok(Wait::Settled) => {}
-            Ok(Wait::Elapsed) => fire_timers(scope)?,
-            Ok(Wait::NothingOpen) => {
-                return Err(message::Failed {
-                    hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
-                    warnings: leftovers::warnings(scope, Some(promise)),
-                    ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
-                });
-            }
-            Err(_) => ending::orphaned(),
+        if !turn(scope)? {
+            return Err(message::Failed {
+                hint: "a promise is awaited that nothing will ever resolve; await tool calls instead".into(),
+                warnings: leftovers::warnings(scope, Some(promise)),
+                ..failure(ErrorCode::Unsettled, "the code waits for something that can never happen".into())
+            });
         }
     }
 }
 
-/// Calls the timers that are due. An exception in one cannot be caught: it ends the execution.
+/// Waits for what comes next and hands it to the code. Returns `false` if nothing can ever come.
+fn turn(scope: &mut v8::PinScope<'_, '_>) -> Result<bool, message::Failed> {
+    if record::is_on() {
+        match turns::next()? {
+            Some(Source::Call(call)) => bridge::settle(scope, call),
+            Some(Source::Timer(timer)) => fire_timer(scope, timer)?,
+            None => return Ok(false),
+        }
+        return Ok(true);
+    }
+    match bridge::wait(scope, timers::next()) {
+        // Under a stream of answers, timers have their turn, too.
+        Ok(Wait::Settled) if !clock::is_given() && timers::next().is_some_and(|left| left.is_zero()) => {
+            scope.perform_microtask_checkpoint();
+            fire_timers(scope)?;
+        }
+        Ok(Wait::Settled) => {}
+        Ok(Wait::Elapsed) => fire_timers(scope)?,
+        Ok(Wait::NothingOpen) => return Ok(false),
+        Err(_) => ending::orphaned(),
+    }
+    Ok(true)
+}
+
+/// Calls the timers that are due.
 fn fire_timers(scope: &mut v8::PinScope<'_, '_>) -> Result<(), message::Failed> {
     for timer in timers::due() {
-        v8::tc_scope!(let scope, scope);
-        if timers::fire(scope, timer).is_none() {
-            return Err(caught_failure(scope, ErrorCode::EvalError));
-        }
-        scope.perform_microtask_checkpoint();
+        fire_timer(scope, timer)?;
     }
     Ok(())
 }
 
-/// Makes the report of what a `TryCatch` caught, with the position that V8 noted.
-fn caught_failure<'s>(
-    scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, 's, v8::HandleScope<'_>>>,
-    code: ErrorCode,
-) -> message::Failed {
-    let message = scope.message();
-    let exception = scope.exception();
-    scope.reset();
-    let Some(exception) = exception else {
-        return failure(code, "the code was stopped".into());
-    };
-    let mut failed = thrown_failure(scope, exception, None);
-    failed.code = code.as_str().into();
-    if let Some(message) = message {
-        (failed.line, failed.column) = position(scope, message, exception);
+/// Calls one timer. An exception in it cannot be caught: it ends the execution.
+fn fire_timer(scope: &mut v8::PinScope<'_, '_>, timer: u64) -> Result<(), message::Failed> {
+    v8::tc_scope!(let scope, scope);
+    if timers::fire(scope, timer).is_none() {
+        return Err(caught_failure(scope, ErrorCode::EvalError));
     }
-    failed
-}
-
-/// Makes the report of a value that the script threw: any value at all.
-fn thrown_failure<'s>(
-    scope: &mut v8::PinScope<'s, '_>,
-    thrown: v8::Local<'s, v8::Value>,
-    own: Option<v8::Local<'s, v8::Promise>>,
-) -> message::Failed {
-    let text = inspect::excerpt(scope, thrown, MAX_MESSAGE_BYTES);
-    let mut failed = failure(ErrorCode::EvalError, text);
-    if thrown.is_native_error() {
-        let message = v8::Exception::create_message(scope, thrown);
-        (failed.line, failed.column) = position(scope, message, thrown);
-    }
-    if let Some((code, tool)) = tool_error_marks(scope, thrown) {
-        if let Some((limit, hint)) = code.parse().ok().and_then(ErrorCode::limit) {
-            (failed.limit, failed.hint) = (limit.as_str().into(), hint.into());
-        }
-        failed.tool_code = code;
-        failed.tool = tool;
-    } else if failed.message.starts_with(NO_BUFFER) && thrown.is_native_error() {
-        failed.limit = LimitName::MemoryBytes.as_str().into();
-        failed.hint = "keep less at once: use smaller buffers, or work in parts".into();
-    }
-    failed.warnings = leftovers::warnings(scope, own);
-    failed
-}
-
-/// Returns line and column, both counted from 1; 0 is unknown.
-fn position<'s>(
-    scope: &v8::PinScope<'s, '_>,
-    message: v8::Local<'_, v8::Message>,
-    thrown: v8::Local<'s, v8::Value>,
-) -> (u32, u32) {
-    let place = if message.get_script_resource_name(scope).is_some_and(|name| name.is_string()) {
-        let line = message.get_line_number(scope).unwrap_or_default();
-        stack::author_place(line, message.get_start_column() + 1)
-    } else {
-        // The place is in a text without a name that the code gave V8 to read, such as JSON: the call of it is told.
-        stack::error_place(scope, thrown)
-    };
-    place.unwrap_or_default()
+    scope.perform_microtask_checkpoint();
+    Ok(())
 }
 
 fn refuse_static_import<'s>(

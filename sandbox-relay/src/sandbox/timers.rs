@@ -135,7 +135,17 @@ fn clear<'s>(
 /// Returns the time until the next timer is due; `None`: none is set.
 pub(super) fn next() -> Option<Duration> {
     let (due, _) = TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(due, _)| *due))?;
-    Some(due.saturating_sub(clock::elapsed()))
+    Some(due.saturating_sub(clock::elapsed_for_timers()))
+}
+
+/// Returns the timer that is due next, of those that are set; `None`: none is.
+pub(super) fn first() -> Option<u64> {
+    TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(_, id)| *id))
+}
+
+/// Returns whether a timer is set.
+pub(super) fn is_set(id: u64) -> bool {
+    TIMERS.with_borrow(|timers| timers.by_id.contains_key(&id))
 }
 
 /// Returns the timers that are due, in their order. With a given clock it is the first timer alone, to whose time the

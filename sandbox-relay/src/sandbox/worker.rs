@@ -14,7 +14,7 @@ use super::isolate::Warm;
 use super::jail::{self, Lock};
 use super::output::OutputLeft;
 use super::program::{self, refuse_import};
-use super::{bridge, clock, globals, hints, leftovers, link, notes, output, random, results, sys, value};
+use super::{bridge, clock, globals, hints, leftovers, link, notes, output, random, record, results, sys, value};
 
 /// Code that a worker runs before it reports that it is ready.
 const TOUCH: &str = "const touch = {a: [1]};\nreturn touch;";
@@ -29,6 +29,7 @@ pub(super) fn prepare_process() -> std::io::Result<()> {
     output::prepare_thread();
     leftovers::prepare_thread();
     clock::prepare_thread();
+    record::prepare_thread();
     value::prepare_thread();
     notes::prepare_thread();
     results::prepare_thread();
@@ -69,7 +70,10 @@ pub(super) fn run(mut warm: Warm, socket: OwnedFd, lock: &Lock, ahead: bool) -> 
         waiting_bytes: size(start.heap_bytes),
     });
     output::begin(OutputLeft { bytes: size(start.output_bytes), count: start.output_count });
-    clock::begin(start.now_ms);
+    match &start.durable {
+        Some(durable) => record::begin(durable, start.now_ms.unwrap_or_default()),
+        None => clock::begin(start.now_ms),
+    }
     let form = i32::try_from(start.large_integers).ok().and_then(|form| LargeIntegers::try_from(form).ok());
     value::begin(form.unwrap_or_default());
     if random::begin(start.seed).is_err() {

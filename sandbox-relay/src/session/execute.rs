@@ -29,6 +29,7 @@ fn fingerprint(execute: &wire::Execute) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&execute.code, &execute.input, &execute.local_tools, &execute.remote_tools).hash(&mut hasher);
     (&execute.limits, &execute.bindings, execute.seed, execute.now_ms, execute.large_integers).hash(&mut hasher);
+    execute.durable.as_ref().map(prost::Message::encode_to_vec).hash(&mut hasher);
     hasher.finish()
 }
 

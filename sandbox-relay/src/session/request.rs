@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use relay_proto::steps::MAX_TIME_MS;
 use relay_proto::{Binding, LOCAL_SERVER, LimitName, LimitOverrides, ToolName, ToolPatterns, wire};
 
+use super::durable::{self, Recorded};
 use super::state::{SessionGrant, clamp_warning};
 use super::{Mode, excerpt};
 use crate::execution::{Bindings, ExecutionRequest};
@@ -15,6 +16,8 @@ const MAX_PATTERNS: usize = 256;
 const MAX_PATTERN_BYTES: usize = 256;
 /// Maximum number of patterns with a star before their end: such a one is searched for in every name.
 const MAX_SEARCHES: usize = 16;
+/// Maximum number of bytes of the source, the local tools and the input: with all else, a worker takes them as one message.
+const MAX_TEXT_BYTES: usize = 6 << 20;
 /// Maximum number of local tools.
 const MAX_LOCAL_TOOLS: usize = 64;
 
@@ -47,6 +50,9 @@ pub(super) fn request(
         if !execute.local_tools.is_empty() {
             return Err("local_tools are off without hello".into());
         }
+        if execute.durable.is_some() {
+            return Err("durable is off without hello".into());
+        }
         return Ok((sized(ExecutionRequest::new(execute.code, grant.limits))?, Vec::new()));
     }
     let mut bindings = Bindings::default();
@@ -64,6 +70,13 @@ pub(super) fn request(
         .map_err(|_| format!("large_integers has no form {}", execute.large_integers))?;
     let asked = LimitOverrides::try_from(&execute.limits).map_err(|error| error.to_string())?;
     let (limits, clamped) = grant.limits.lowered(&asked);
+    let recorded = match execute.durable {
+        Some(durable) => durable::recorded(durable, execute.seed, execute.now_ms, bindings)?,
+        None => Recorded::default(),
+    };
+    if let Some(clamped) = clamped.first().filter(|_| recorded.began_before()) {
+        return Err(format!("the execution began with other limits, which its code can notice: {clamped}"));
+    }
     let request = ExecutionRequest {
         bindings,
         // Without the binding no code could read it.
@@ -72,6 +85,9 @@ pub(super) fn request(
         seed: execute.seed,
         now_ms: execute.now_ms,
         large_integers,
+        durable: recorded.request,
+        stored: recorded.stored,
+        tools: recorded.tools,
         ..ExecutionRequest::new(execute.code, limits)
     };
     Ok((sized(request)?, clamped.iter().map(clamp_warning).collect()))
@@ -89,9 +105,15 @@ fn local_tools(sources: BTreeMap<String, String>) -> Result<BTreeMap<String, Str
     sources.into_iter().map(named).collect()
 }
 
-/// Checks the limit `source_bytes`.
+/// Checks the limit `source_bytes`, and the length of all texts.
 fn sized(request: ExecutionRequest) -> Result<ExecutionRequest, String> {
-    let (bytes, most) = (request.held_bytes() - request.input.len(), request.limits.size(LimitName::SourceBytes));
+    let texts = request.text_bytes();
+    if texts > MAX_TEXT_BYTES {
+        return Err(format!(
+            "the source, the local tools and the input have {texts} bytes; at most {MAX_TEXT_BYTES} are taken"
+        ));
+    }
+    let (bytes, most) = (texts - request.input.len(), request.limits.size(LimitName::SourceBytes));
     if bytes > most {
         let what = if request.local_tools.is_empty() { "source has" } else { "source and the local tools have" };
         return Err(format!("the {what} {bytes} bytes; the limit source_bytes is {most}"));

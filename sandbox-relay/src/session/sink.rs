@@ -17,7 +17,8 @@ use super::announced::Suggestions;
 use super::state::{HeldSource, SessionGrant, SessionState};
 use crate::engine::{Lease, LeaseError};
 use crate::execution::{
-    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Needs, Outcome, WorkerCall,
+    self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Needs, News, Outcome, Seen,
+    WorkerCall,
 };
 use crate::outbound::Room;
 
@@ -90,7 +91,10 @@ pub(super) struct SessionSink {
 impl SessionSink {
     /// Adds to a request what the session holds when the code begins: the names of the tools, and the store.
     async fn complete(&self, request: &mut ExecutionRequest) {
-        if !self.basic {
+        // A durable execution that began before has the names and the store of that time.
+        let again = request.durable.as_ref().is_some_and(|durable| durable.again);
+        let has_names = again && request.bindings.has(Binding::Servers);
+        if !self.basic && !has_names {
             let (announced, allowed) = (self.session.tools(), self.tools.clone());
             let names = move || announced.names(&allowed);
             request.tools = if self.tools.are_all() {
@@ -100,7 +104,7 @@ impl SessionSink {
                 tokio::task::spawn_blocking(names).await.unwrap_or_default()
             };
         }
-        if request.bindings.has(Binding::Store) {
+        if request.bindings.has(Binding::Store) && !again {
             let copy = |(key, json): (&String, &Bytes)| (key.clone(), json.clone());
             request.stored = self.session.store().iter().map(copy).collect();
         }
@@ -165,7 +169,7 @@ impl SessionSink {
 impl EventSink for SessionSink {
     type Permit = Room;
 
-    fn check_tool(&self, tool: &ToolName) -> Result<(), CallFailure> {
+    fn check_tool(&self, tool: &ToolName, is_recorded: bool) -> Result<(), CallFailure> {
         let fail = |code: ErrorCode, message: String| Err(CallFailure { code: code.into(), message });
         if self.basic {
             return match (tool.server() == BASIC_SERVER, self.tools.allow(tool)) {
@@ -177,6 +181,9 @@ impl EventSink for SessionSink {
             };
         }
         if self.introspects && tool.server() == INTROSPECTION_SERVER && INTROSPECTION_TOOLS.contains(&tool.tool()) {
+            return Ok(());
+        }
+        if is_recorded && self.tools.allow(tool) {
             return Ok(());
         }
         self.session.tools().check(tool, &self.tools, &self.suggestions)
@@ -202,7 +209,7 @@ impl EventSink for SessionSink {
 
     fn send(&mut self, room: Room, event: Event) {
         match event {
-            Event::Call { call: worker_call, tool, arguments, remaining, line } => {
+            Event::Call { call: worker_call, tool, arguments, remaining, line, news } => {
                 let id = self.session.lock().open_call(self.id.clone(), worker_call);
                 room.send(Payload::ToolCall(wire::ToolCall {
                     id: id.to_string(),
@@ -212,7 +219,9 @@ impl EventSink for SessionSink {
                     remaining_ms: millis(remaining),
                     traceparent: self.traceparent.map(|trace| trace.to_string()).unwrap_or_default(),
                     line: if self.basic { 0 } else { line },
-                    ..wire::ToolCall::default()
+                    index: if self.basic { 0 } else { worker_call.0 },
+                    steps: news.steps,
+                    failures: news.failures,
                 }));
             }
             Event::CallGivenUp { call, reason } => {
@@ -230,12 +239,16 @@ impl EventSink for SessionSink {
                     self.send_cancel(room, id, reason);
                 }
             }
-            Event::Output(items) => {
-                room.send(Payload::Output(wire::Output {
-                    execution_id: self.execution_id(),
-                    items,
-                    ..wire::Output::default()
-                }));
+            Event::Output(items, News { steps, failures }) => {
+                let execution_id = self.execution_id();
+                room.send(Payload::Output(wire::Output { execution_id, items, steps, failures }));
+            }
+            Event::Begun(Seen { store, tools }) => {
+                room.send(Payload::Begun(wire::Begun { execution_id: self.execution_id(), store, tools }));
+            }
+            Event::Waiting { timer_in_ms, news: News { steps, failures } } => {
+                let execution_id = self.execution_id();
+                room.send(Payload::Waiting(wire::Waiting { execution_id, timer_in_ms, steps, failures }));
             }
         }
     }

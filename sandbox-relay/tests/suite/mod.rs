@@ -7,6 +7,7 @@ mod completions;
 mod contract;
 mod credit;
 mod drain;
+mod durable;
 mod eval;
 mod failures;
 mod generated;

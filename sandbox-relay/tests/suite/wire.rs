@@ -211,6 +211,7 @@ async fn a_peer_with_hello_gets_what_the_wire_promises() {
         "begin_within",
         "call_state",
         "credit",
+        "durable",
         "go_away",
         "granted_tools",
         "large_integers",

@@ -1,8 +1,6 @@
 //! Reads the rest of a worker's messages after the relay has ended its run: output and writes to the store that had
 //! arrived and were not read yet.
 
-use std::ops::ControlFlow;
-
 use relay_proto::wire::OutputItem;
 
 use super::{MAX_OUTPUT_ITEMS, Run};
@@ -22,8 +20,11 @@ impl Run<'_> {
             let flow = match report {
                 Report::Output(output) => self.output(output).map_continue(|item| self.unsent.push(item)),
                 Report::Stored(value) => self.stored(value, sink),
-                // Nobody waits for a call of a run that has ended, nor for what came after the end.
-                Report::Call(_) => ControlFlow::Continue(()),
+                // Nobody waits for a call of a run that has ended, but the steps before it count.
+                Report::Call(call) => self.take_steps(&call.steps),
+                Report::Steps(it) => self.take_steps(&it.steps),
+                Report::Waiting(it) => self.take_steps(&it.steps),
+                // Nor for what came after the end.
                 Report::Ready(_) | Report::Done(_) | Report::Failed(_) => break,
             };
             if flow.is_break() {
@@ -31,9 +32,11 @@ impl Run<'_> {
             }
         }
         let mut items = std::mem::take(&mut self.unsent).into_iter();
+        let mut news = self.news();
         let next = || {
             let some: Vec<OutputItem> = items.by_ref().take(MAX_OUTPUT_ITEMS).collect();
-            (!some.is_empty()).then_some(Event::Output(some))
+            let news = std::mem::take(&mut news);
+            (!some.is_empty() || !news.is_empty()).then_some(Event::Output(some, news))
         };
         std::iter::from_fn(next).collect()
     }
