@@ -44,8 +44,13 @@ pub(super) fn is_lost(error: &Error) -> bool {
             // Class 08: exceptions of the connection.
             ends.contains(&code) || code.code().starts_with("08")
         }
-        None => error.is_closed() || error.source().is_some_and(|it| it.is::<std::io::Error>()),
+        None => error.is_closed() || error.source().and_then(|it| it.downcast_ref()).is_some_and(is_broken),
     }
+}
+
+/// Tells whether the way to the server failed. What is wrong with its certificate, which is invalid data, stays so.
+fn is_broken(error: &std::io::Error) -> bool {
+    error.kind() != std::io::ErrorKind::InvalidData
 }
 
 /// Makes an error of the server one of the journal.

@@ -8,10 +8,10 @@ use relay_test_support::within;
 use serde_json::json;
 
 use crate::storage::{
-    NOW, PLAN, Storage, batch, claim, create, entries, entry, everything, for_each_storage, id, new_run, status_only,
+    NOW, PLAN, Storage, batch, claim, create, entries, entry, everything, for_each_journal, id, new_run, status_only,
 };
 
-for_each_storage! {
+for_each_journal! {
     a_new_journal_is_opened_by_many_at_once
     a_run_is_listed_as_it_was_created
     entries_come_back_as_they_were_appended
@@ -27,9 +27,6 @@ for_each_storage! {
     eight_runs_are_written_at_once
     a_large_answer_fits
     an_absent_run_is_unknown
-    a_journal_of_a_newer_version_is_refused
-    a_missing_entry_is_found
-    names_of_old_processes_are_removed
 }
 
 async fn a_new_journal_is_opened_by_many_at_once(storage: Storage) {
@@ -314,37 +311,4 @@ async fn an_absent_run_is_unknown(storage: Storage) {
     assert_eq!(journal.instruct(run.clone(), instruction(1, "approve")).await.unwrap_err(), unknown);
     assert_eq!(journal.instructions_of(run.clone()).await.unwrap_err(), unknown);
     assert!(!journal.forget(run, host(), NOW).await.unwrap());
-}
-
-async fn a_journal_of_a_newer_version_is_refused(storage: Storage) {
-    let journal = storage.open().await;
-    create(&*journal, "run").await;
-    storage.execute("UPDATE {}schema_version SET version = 99");
-    let error = crate::storage::open(&storage.address()).await.unwrap_err();
-    assert_eq!(error, JournalError::Version { found: 99, known: 1 });
-    assert!(error.to_string().contains("update it"), "{error}");
-    storage.execute("UPDATE {}schema_version SET version = 1");
-    assert!(storage.open().await.run(id("run")).await.unwrap().is_some());
-}
-
-async fn a_missing_entry_is_found(storage: Storage) {
-    let journal = storage.open().await;
-    let run = create(&*journal, "run").await;
-    journal.append(run.clone(), "host".to_owned(), batch(1, 5)).await.unwrap();
-    for number in [3, 5] {
-        storage.execute(&format!("DELETE FROM {{}}entries WHERE number = {number}"));
-        let error = journal.entries(run.clone(), 0).await.unwrap_err();
-        assert!(matches!(&error, JournalError::Damaged(text) if text.contains("run")), "{error}");
-    }
-}
-
-async fn names_of_old_processes_are_removed(storage: Storage) {
-    let journal = storage.open().await;
-    let old = |holder: &str| Claim { holder: holder.to_owned(), until_ms: 1_000 };
-    journal.create(new_run("run", NOW), old("holds a run")).await.unwrap();
-    journal.renew(old("holds nothing")).await.unwrap();
-    let head = storage.open().await.run(id("run")).await.unwrap().unwrap();
-    assert_eq!(head.claim, Some(old("holds a run")));
-    // It would be refused if there was another name.
-    storage.execute("CREATE UNIQUE INDEX one ON {}holders ((1))");
 }

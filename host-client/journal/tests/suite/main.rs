@@ -1,7 +1,9 @@
 //! Journals, over the real thing: SQLite files and a Postgres server.
 //!
-//! - `conformance`: what every journal does, run for each storage
+//! - `conformance`: what every journal does, run for each storage and for the journal in memory
+//! - `tables`: what a storage finds in its tables
 //! - `processes`: several processes on one journal, and processes that are killed
+//! - `damage`: an SQLite file that was cut or changed
 //! - `disk`: an SQLite file on a disk that is full or read-only, and what is left in it
 //! - `server`: a Postgres server that fails, and the way to it
 //! - `storage`: the storages, and runs to put into them
@@ -11,7 +13,9 @@
 
 mod child;
 mod conformance;
+mod damage;
 mod disk;
 mod processes;
 mod server;
 mod storage;
+mod tables;

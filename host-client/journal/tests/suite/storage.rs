@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use host_client_core::durable::{
-    Batch, Claim, Journal, JournalEntry, JournalError, NewRun, RunFilter, RunId, RunStatus,
+    Batch, Claim, Journal, JournalEntry, JournalError, MemoryJournal, NewRun, RunFilter, RunId, RunStatus,
 };
 use host_client_journal::{PostgresJournal, SqliteJournal};
 use relay_test_support::postgres::Postgres;
@@ -37,10 +37,26 @@ macro_rules! for_each_storage {
 
 pub(crate) use for_each_storage;
 
+/// Makes a test of each function, for each storage and for the journal in memory.
+macro_rules! for_each_journal {
+    ($($name:ident)*) => {
+        $crate::storage::for_each_storage! { $($name)* }
+
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                relay_test_support::within(super::$name($crate::storage::Storage::memory())).await;
+            })*
+        }
+    };
+}
+pub(crate) use for_each_journal;
+
 /// A place for one journal, which is empty at first.
 pub(crate) enum Storage {
     Sqlite(TempDir),
     Postgres { server: Arc<Postgres>, address: String },
+    Memory(MemoryJournal),
 }
 
 impl Storage {
@@ -54,21 +70,30 @@ impl Storage {
         Self::Postgres { server, address }
     }
 
+    pub(crate) fn memory() -> Self {
+        Self::Memory(MemoryJournal::default())
+    }
+
     /// The path of the file, or the address of the database.
     pub(crate) fn address(&self) -> String {
         match self {
+            Self::Memory(_) => panic!("the journal in memory has no address"),
             Self::Sqlite(folder) => folder.path().join("journal.db").to_str().unwrap().to_owned(),
             Self::Postgres { address, .. } => address.clone(),
         }
     }
 
     pub(crate) async fn open(&self) -> Arc<dyn Journal> {
-        open(&self.address()).await.unwrap()
+        match self {
+            Self::Memory(journal) => Arc::new(journal.clone()),
+            Self::Sqlite(_) | Self::Postgres { .. } => open(&self.address()).await.unwrap(),
+        }
     }
 
     /// Runs SQL that both storages understand, where `{}` stands before the name of a table.
     pub(crate) fn execute(&self, sql: &str) {
         match self {
+            Self::Memory(_) => panic!("the journal in memory has no tables"),
             Self::Sqlite(_) => {
                 let tables = rusqlite::Connection::open(self.address()).unwrap();
                 tables.execute_batch(&sql.replace("{}", "")).unwrap();
