@@ -15,13 +15,15 @@ const ENGINES: [&str; 2] = ["\nname = \"v8\"", "\nname = \"oxc_"];
 fn main() -> io::Result<()> {
     // Of the same toolchain it is the same; of another one the fingerprint may differ, which is the safe side.
     let mut hasher = DefaultHasher::new();
+    // A path that is watched and not there would make every build run this again.
+    for path in SOURCES.iter().chain([&LOCK]).filter(|path| Path::new(path).exists()) {
+        println!("cargo::rerun-if-changed={path}");
+    }
     for source in SOURCES {
-        println!("cargo::rerun-if-changed={source}");
         for file in files(Path::new(source))? {
             (file.file_name(), fs::read(&file)?).hash(&mut hasher);
         }
     }
-    println!("cargo::rerun-if-changed={LOCK}");
     let lock = fs::read_to_string(LOCK).unwrap_or_default();
     let is_engine = |package: &&str| ENGINES.iter().any(|name| package.starts_with(name));
     for package in lock.split("[[package]]").filter(is_engine) {

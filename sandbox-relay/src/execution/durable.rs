@@ -92,34 +92,41 @@ impl Seen {
 /// Record of a running durable execution.
 #[derive(Debug)]
 pub(super) struct Record {
-    request: DurableRequest,
+    /// What was recorded when it began.
+    before: DurableRequest,
+    /// Steps and failures that the host is still to be told.
     steps: BytesMut,
-    steps_bytes: usize,
     failures: Vec<wire::StepFailure>,
+    /// Number of bytes of steps that the worker has reported.
+    steps_bytes: usize,
+    /// Number of calls that the relay has failed itself, before and now.
     failed: usize,
+    /// Number of reports that the code waits.
     waits: usize,
 }
 
 impl Record {
-    /// Begins with what is recorded.
-    pub(super) fn new(request: DurableRequest) -> Self {
-        let failed = request.failures.len();
-        Self { request, steps: BytesMut::new(), steps_bytes: 0, failures: Vec::new(), failed, waits: 0 }
+    /// Begins with what is recorded, of which the worker has the steps.
+    pub(super) fn new(mut before: DurableRequest) -> Self {
+        // They hold on to the whole message that they came in.
+        before.steps = Bytes::new();
+        let failed = before.failures.len();
+        Self { before, steps: BytesMut::new(), failures: Vec::new(), steps_bytes: 0, failed, waits: 0 }
     }
 
     /// Returns the recorded failure of a call; `None`: there is none.
     pub(super) fn failure(&self, call: WorkerCall) -> Option<&CallFailure> {
-        self.request.failures.get(&call)
+        self.before.failures.get(&call)
     }
 
     /// Returns whether a call is recorded, so that its tool need not exist any more.
     pub(super) fn is_recorded(&self, call: WorkerCall) -> bool {
-        call.0 <= self.request.newest.0
+        call.0 <= self.before.newest.0
     }
 
     /// Returns whether the answer of a call is among the recorded steps.
     pub(super) fn was_answered(&self, call: WorkerCall) -> bool {
-        self.request.answered.contains(&call)
+        self.before.answered.contains(&call)
     }
 
     /// Takes steps that a worker reports.
@@ -136,7 +143,7 @@ impl Record {
     pub(super) fn wait(&mut self) -> ControlFlow<Ended> {
         self.waits += 1;
         // A wait ends with a step.
-        if self.request.waiting_after_ms == 0 || self.waits > MAX_STEPS + 1 {
+        if self.before.waiting_after_ms == 0 || self.waits > MAX_STEPS + 1 {
             return ControlFlow::Break(Ended::broken("it reported a wait that it need not"));
         }
         ControlFlow::Continue(())

@@ -1,10 +1,12 @@
 //! A worker that lies: a script has taken it over and says whatever it likes. The relay counts for itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use relay_proto::{LimitOverrides, Limits};
+use tokio::time::Instant;
 
 use super::*;
 use crate::sandbox::channel::{self, message, message::report::Kind as Report};
@@ -17,6 +19,8 @@ struct Sink {
     open: usize,
     most_open: usize,
     output_bytes: usize,
+    waits: usize,
+    news_bytes: usize,
     answering: bool,
 }
 
@@ -47,14 +51,30 @@ impl EventSink for Sink {
                     let _ = self.answers.try_send(Command::Settle { call, outcome: Ok(Bytes::from_static(b"1")) });
                 }
             }
-            Event::CallGivenUp { .. } | Event::Begun(_) | Event::Waiting { .. } => {}
-            Event::Output(items, _) => self.output_bytes += items.iter().map(|item| item.text.len()).sum::<usize>(),
+            Event::CallGivenUp { .. } | Event::Begun(_) => {}
+            Event::Waiting { news, .. } => {
+                self.waits += 1;
+                self.news_bytes += news.len();
+            }
+            Event::Output(items, news) => {
+                self.output_bytes += items.iter().map(|item| item.text.len()).sum::<usize>();
+                self.news_bytes += news.len();
+            }
         }
     }
 }
 
 /// Runs an execution whose worker says `said`, whatever it hears.
 async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
+    run_request_against(said, answering, None).await
+}
+
+/// The same, of a durable execution.
+async fn run_durable_against(said: Vec<u8>, durable: DurableRequest) -> (Outcome, Sink) {
+    run_request_against(said, false, Some(durable)).await
+}
+
+async fn run_request_against(said: Vec<u8>, answering: bool, durable: Option<DurableRequest>) -> (Outcome, Sink) {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let pool = Pool::of_sockets(vec![ours]).unwrap();
     std::thread::spawn(move || {
@@ -77,8 +97,9 @@ async fn run_against(said: Vec<u8>, answering: bool) -> (Outcome, Sink) {
     }
     let (limits, _) = Limits::defaults().lowered(&limits);
     let (answers, commands) = mpsc::channel(64);
-    let mut sink = Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, answering };
-    let request = ExecutionRequest::new(String::new(), limits);
+    let mut sink =
+        Sink { answers, calls: 0, open: 0, most_open: 0, output_bytes: 0, waits: 0, news_bytes: 0, answering };
+    let request = ExecutionRequest { durable, ..ExecutionRequest::new(String::new(), limits) };
     let mut worker = pool.take().await.unwrap();
     let control = Control { commands, states: Arc::default(), place: None, stopped_for: Duration::ZERO };
     let outcome = run(&mut worker, request, control, &mut sink).await;
@@ -167,4 +188,39 @@ async fn a_worker_says_only_what_is_a_workers_to_say() {
         let (outcome, _) = run_against(said.clone(), true).await;
         assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost, "{said:.40x?}");
     }
+}
+
+#[tokio::test]
+async fn steps_and_waits_are_measured_by_the_relay() {
+    let durable = |waiting_after_ms| DurableRequest {
+        steps: Bytes::new(),
+        answered: HashSet::new(),
+        failures: HashMap::new(),
+        newest: WorkerCall(0),
+        again: false,
+        waiting_after_ms,
+        clock_ms: (0, Instant::now()),
+        recorded_bytes: 0,
+    };
+    let steps = |bytes: usize| Report::Steps(message::Steps { steps: vec![2; bytes].into() });
+    let waiting = || Report::Waiting(message::Waiting { timer_in_ms: None, steps: Bytes::from_static(&[2, 0]) });
+    // What nobody asked for.
+    for said in [steps(2), waiting()] {
+        let (outcome, sink) = run_against(frames([said]), false).await;
+        assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+        assert_eq!((sink.waits, sink.news_bytes), (0, 0));
+    }
+    let (outcome, _) = run_durable_against(frames([waiting()]), durable(0)).await;
+    assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+    // More than there can be.
+    let (outcome, sink) = run_durable_against(frames((0..1_000).map(|_| steps(32 << 10))), durable(1)).await;
+    assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+    assert!((1 << 20..2 << 20).contains(&sink.news_bytes), "{}", sink.news_bytes);
+    let (outcome, sink) = run_durable_against(frames((0..70_000).map(|_| waiting())), durable(1)).await;
+    assert_eq!(outcome.result.unwrap_err().code, ErrorCode::WorkerLost);
+    assert!((65_536..65_540).contains(&sink.waits), "{}", sink.waits);
+    // What an honest worker says goes through, steps that came before an end included.
+    let many = [steps(4), waiting(), output(1), steps(20 << 10), done(1)];
+    let (outcome, sink) = run_durable_against(frames(many), durable(1)).await;
+    assert_eq!((outcome.result.unwrap().len(), sink.waits, sink.news_bytes), (1, 1, 6 + (20 << 10)));
 }

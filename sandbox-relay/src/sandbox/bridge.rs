@@ -216,6 +216,8 @@ fn tool_name<'s>(
             // Nothing is read of an object: no code of the script's runs here.
             let got = if name.is_object() { "an object".into() } else { inspect::excerpt(scope, name, 80) };
             let name = v8::Local::<v8::String>::try_from(name).ok().filter(|name| name.length() <= MAX_GOT_BYTES);
+            // The code can read the message, which must not depend on the tools that there are when it runs again.
+            let name = name.filter(|_| !record::is_on());
             let meant = name.map(|name| tools::suggest(&name.to_rust_string_lossy(scope))).unwrap_or_default();
             let message = format!("{error}; mcp.call got {got}{meant}");
             Err(tool_error(scope, ErrorCode::InvalidToolName.as_str(), &message, ""))

@@ -12,25 +12,28 @@ use super::{bridge, console, introspection, local, make, output, random, servers
 /// builds of V8.
 const REMOVED: [&str; 6] = ["console", "SharedArrayBuffer", "Atomics", "WebAssembly", "Temporal", "ShadowRealm"];
 
+/// Globals that a durable execution must not have: what they tell depends on when memory is collected.
+const UNREPEATABLE: [&str; 2] = ["WeakRef", "FinalizationRegistry"];
+
 /// Removes [`REMOVED`] and adds our `Math.random`. Called once, before the fork.
 pub(super) fn install<'s>(scope: &mut v8::PinScope<'s, '_>, context: v8::Local<'s, v8::Context>) {
     let global = context.global(scope);
-    for name in REMOVED {
-        if let Some(key) = v8::String::new(scope, name) {
-            global.delete(scope, key.into());
-        }
-    }
+    remove(scope, global, &REMOVED);
     // Raw JSON could be text that no reader takes.
     if let Some(json) = built_in(scope, global, "JSON") {
-        for name in ["rawJSON", "isRawJSON"] {
-            if let Some(key) = v8::String::new(scope, name) {
-                json.delete(scope, key.into());
-            }
-        }
+        remove(scope, json, &["rawJSON", "isRawJSON"]);
         value::install(scope, json);
     }
     if let Some(math) = built_in(scope, global, "Math") {
         add_function(scope, math, "random", random::random);
+    }
+}
+
+fn remove<'s>(scope: &mut v8::PinScope<'s, '_>, object: v8::Local<'s, v8::Object>, names: &[&str]) {
+    for name in names {
+        if let Some(key) = v8::String::new(scope, name) {
+            object.delete(scope, key.into());
+        }
     }
 }
 
@@ -96,6 +99,9 @@ impl Bindings {
         if let Some(key) = v8::String::new(scope, "mcp") {
             let fixed = v8::PropertyAttribute::READ_ONLY | v8::PropertyAttribute::DONT_DELETE;
             global.define_own_property(scope, key.into(), mcp.into(), fixed);
+        }
+        if start.durable.is_some() {
+            remove(scope, global, &UNREPEATABLE);
         }
         if start.console {
             let console = v8::Local::new(scope, &self.console);

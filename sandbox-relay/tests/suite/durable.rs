@@ -43,12 +43,15 @@ impl Relays {
         let mut repeating = Host::connect(&self.0[1]).await;
         assert_eq!(repeating.welcome.build, recording.welcome.build, "a journal of one is good for the other");
         let mut repeated = journal.clone();
+        // What a loser of a race does at the very end is not recorded: the run was over.
+        let newest = *journal.calls.last_key_value().unwrap().0;
         let unanswered = |call: &wire::ToolCall| -> Plan {
-            assert!(journal.calls.contains_key(&call.index), "{call:?} was not made before");
+            assert!(call.index > newest || journal.calls.contains_key(&call.index), "{call:?} was not made before");
             None
         };
         let again = repeating.run(&mut repeated, unanswered).await;
         assert_eq!(outcome(&again), outcome(&end), "{}", journal.request.code);
+        repeated.calls.retain(|index, _| *index <= newest);
         assert_eq!(repeated.calls, journal.calls);
         for cut in cuts.iter().step_by(cuts.len().div_ceil(MAX_CUTS)) {
             let mut cut = cut.clone();
