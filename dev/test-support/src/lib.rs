@@ -8,6 +8,7 @@
 //! - [`servers`]: the real MCP servers and clients among them
 //! - [`story`]: one run over three of these servers
 //! - [`results`]: results of tools that are hard to show
+//! - [`transcript`]: sessions of older versions, message by message
 //! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
 pub mod catalogue;
@@ -18,6 +19,7 @@ pub mod results;
 pub mod rfc6455;
 pub mod servers;
 pub mod story;
+pub mod transcript;
 
 use std::time::Duration;
 

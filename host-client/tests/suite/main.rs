@@ -27,5 +27,6 @@ mod support;
 #[cfg(feature = "macros")]
 mod tool_sets;
 mod typed_tools;
+mod versions;
 
 use relay_test_support::servers;

@@ -20,4 +20,5 @@ mod settings;
 mod short_paths;
 mod typescript;
 mod values;
+mod versions;
 mod wire;
