@@ -4,6 +4,7 @@
 mod bounds;
 mod clocks;
 mod counts;
+mod jumps;
 mod peer;
 mod secrets;
 mod takeover;
