@@ -134,13 +134,13 @@ fn clear<'s>(
 
 /// Returns the time until the next timer is due; `None`: none is set.
 pub(super) fn next() -> Option<Duration> {
-    let (due, _) = TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(due, _)| *due))?;
-    Some(due.saturating_sub(clock::elapsed_for_timers()))
+    first().map(|(_, left)| left)
 }
 
-/// Returns the timer that is due next, of those that are set; `None`: none is.
-pub(super) fn first() -> Option<u64> {
-    TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(_, id)| *id))
+/// Returns the timer that is due next, and the time until then; `None`: none is set.
+pub(super) fn first() -> Option<(u64, Duration)> {
+    let ((due, _), id) = TIMERS.with_borrow(|timers| timers.by_time.first_key_value().map(|(due, id)| (*due, *id)))?;
+    Some((id, due.saturating_sub(clock::elapsed_for_timers())))
 }
 
 /// Returns whether a timer is set.

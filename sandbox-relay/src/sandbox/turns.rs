@@ -48,43 +48,72 @@ fn recorded(due: Source) -> Result<Source, message::Failed> {
     Err(record::diverged(due, &did))
 }
 
-/// Waits for the first answer to arrive or the first timer to be due. Of both, it is the other than before.
+/// Waits for the first answer to arrive or the first timer to be due.
 fn live() -> Option<Source> {
-    let (began, mut waiting_after) = (Instant::now(), record::waiting_after());
+    let mut patience = Patience { began: Instant::now(), after: record::waiting_after() };
     loop {
         receive_all();
-        let (answered, is_any_open) =
-            bridge::queue(|queue| (queue.first_arrived(), queue.unsettled().next().is_some()));
-        let answer = answered.map(Source::Call);
-        let timer = timers::first().map(Source::Timer);
-        let timer_in = timers::next();
-        let due = timer.filter(|_| timer_in.is_some_and(|left| left.is_zero()));
-        let (first, second) = if record::was_timer() { (answer, due) } else { (due, answer) };
-        if let Some(event) = first.or(second) {
+        let pending = Pending::now();
+        if let Some(event) = pending.event() {
             return Some(event);
         }
-        if !is_any_open && timer.is_none() {
+        if !pending.is_any_open && pending.timer.is_none() {
             return None;
         }
-        let mut within = timer_in;
-        if let Some(after) = waiting_after {
-            let waits_long = !is_any_open && timer_in.is_some_and(|left| left > after);
-            let left = after.saturating_sub(began.elapsed());
-            if waits_long || left.is_zero() {
-                waiting_after = None;
-                report(timer_in);
-                continue;
-            }
-            within = Some(timer_in.map_or(left, |timer_in| timer_in.min(left)));
+        let timer_in = pending.timer.map(|(_, left)| left);
+        let report_in = patience.left(&pending);
+        if report_in.is_some_and(|left| left.is_zero()) {
+            patience.after = None;
+            let (timer_in_ms, steps) = (timer_in.map(millis), record::take_unreported());
+            link::write(Report::Waiting(message::Waiting { timer_in_ms, steps }));
+        } else {
+            receive(timer_in.into_iter().chain(report_in).min());
         }
-        receive(within);
     }
 }
 
-/// Reports that the code waits.
-fn report(timer_in: Option<Duration>) {
-    let timer_in_ms = timer_in.map(millis);
-    link::write(Report::Waiting(message::Waiting { timer_in_ms, steps: record::take_unreported() }));
+/// What the code waits for.
+struct Pending {
+    /// Call whose answer arrived first.
+    answered: Option<u64>,
+    /// Timer that is due next, and the time until then.
+    timer: Option<(u64, Duration)>,
+    /// `true`: the code has not seen the answers of all its calls.
+    is_any_open: bool,
+}
+
+impl Pending {
+    fn now() -> Self {
+        let timer = timers::first();
+        bridge::queue(|queue| Self {
+            answered: queue.first_arrived(),
+            timer,
+            is_any_open: queue.unsettled().next().is_some(),
+        })
+    }
+
+    /// Returns what can reach the code now; of an answer and a timer, it is the other than before.
+    fn event(&self) -> Option<Source> {
+        let answer = self.answered.map(Source::Call);
+        let due = self.timer.filter(|(_, left)| left.is_zero()).map(|(timer, _)| Source::Timer(timer));
+        if record::was_timer() { answer.or(due) } else { due.or(answer) }
+    }
+}
+
+/// Time after which it is reported that the code waits.
+struct Patience {
+    began: Instant,
+    /// `None`: it is not reported, or was already.
+    after: Option<Duration>,
+}
+
+impl Patience {
+    /// Returns the time until the report, zero if it is due; `None`: there is none to come.
+    fn left(&self, pending: &Pending) -> Option<Duration> {
+        let after = self.after?;
+        let sleeps = !pending.is_any_open && pending.timer.is_some_and(|(_, left)| left > after);
+        Some(if sleeps { Duration::ZERO } else { after.saturating_sub(self.began.elapsed()) })
+    }
 }
 
 fn receive(within: Option<Duration>) {

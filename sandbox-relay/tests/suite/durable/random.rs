@@ -18,6 +18,9 @@ fn expression() -> impl Strategy<Value = String> {
         1 => Just("mcp.call('t.nothing').catch((e) => [e.code, Date.now()])".to_owned()),
         1 => (0..9_u8).prop_map(|n| format!("(async () => {{ console.log({n}, Math.random()); return {n} }})()")),
         1 => Just("mcp.call('local.twice', {n: Math.random()})".to_owned()),
+        1 => Just("mcp.call('t.never').catch((e) => [e.code, Date.now()])".to_owned()),
+        1 => (0..9_u8).prop_map(|n| format!("mcp.search('{n}')")),
+        1 => Just("(async () => [__getToolInterface('t.echo'), Date.now()])()".to_owned()),
         1 => Just("new Promise((resolve) => {
                 let ticks = 0;
                 const id = setInterval(() => { if (++ticks === 3) { clearInterval(id); resolve(Date.now()) } }, 2);
@@ -47,15 +50,16 @@ fn config() -> Config {
 fn whatever_the_program_and_wherever_it_is_cut_it_goes_on_as_it_began() {
     let runtime = Runtime::new().unwrap();
     let relays = runtime.block_on(Relays::start());
-    let cases = (prop::collection::vec(expression(), 1..5), any::<u64>(), 0..40_u64);
+    let cases = (prop::collection::vec(expression(), 1..5), any::<u64>(), 0..40_u64, 1..12_u64);
     TestRunner::new(config())
-        .run(&cases, |(expressions, seed, stop_after_ms)| {
+        .run(&cases, |(expressions, seed, stop_after_ms, in_flight)| {
             let all: Vec<_> = expressions.iter().map(|it| format!("all.push(await {it});")).collect();
             // Which of several errors ends a program is recorded only if a call tells it.
             let body =
                 format!("const all = []; try {{ {} }} catch (e) {{ all.push(String(e)) }} return all", all.join("\n"));
             let code = program(&body);
-            let mut journal = Journal::new(&code, &["timers", "console"]);
+            let limits = [("tool_calls_in_flight", in_flight), ("tool_call_ms", 80)];
+            let mut journal = Journal::new(&code, &["timers", "console", "introspection"]).limited(&limits);
             let twice = "async ({n}) => (await mcp.call('t.echo', {n: n * 2})).n";
             journal.request.local_tools = [("twice".to_owned(), twice.to_owned())].into();
             runtime.block_on(async {
