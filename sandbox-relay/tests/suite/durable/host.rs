@@ -94,7 +94,7 @@ impl Journal {
             steps: self.steps.clone().into(),
             failures: self.failures.clone(),
             calls: self.calls.last_key_value().map_or(0, |(index, _)| *index),
-            again: began || !self.failures.is_empty(),
+            again: first.again || began || !self.failures.is_empty(),
             store: self.begun.as_ref().map(|begun| begun.store.clone()).unwrap_or_default(),
             tools: self.begun.as_ref().map(|begun| begun.tools.clone()).unwrap_or_default(),
             clock_ms: Some(host_time_ms() + self.clock_offset_ms),

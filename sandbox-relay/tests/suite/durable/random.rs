@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use relay_proto::wire;
 use tokio::runtime::Runtime;
 
 use super::host::{End, Host, Journal, at_once};
 use super::{Relays, in_any_order, outcome, program};
+use crate::support::start_relay;
 
 /// An expression whose value is a promise.
 fn expression() -> impl Strategy<Value = String> {
@@ -66,6 +68,57 @@ fn whatever_the_program_and_wherever_it_is_cut_it_goes_on_as_it_began() {
                 relays.record_and_repeat(journal.clone(), seed).await;
                 stop_and_go_on(&relays, journal, seed, Duration::from_millis(stop_after_ms)).await;
             });
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// A change of a record: a byte that is another, one that is gone, or a part that comes twice.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Other(u8),
+    Gone,
+    Twice,
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    prop_oneof![any::<u8>().prop_map(Damage::Other), Just(Damage::Gone), Just(Damage::Twice)]
+}
+
+fn damaged(mut steps: Vec<u8>, place: usize, damage: Damage) -> Vec<u8> {
+    let place = place % steps.len();
+    match damage {
+        Damage::Other(byte) => steps[place] = byte,
+        Damage::Gone => drop(steps.remove(place)),
+        Damage::Twice => steps.extend_from_within(place..),
+    }
+    steps
+}
+
+#[test]
+fn a_damaged_record_ends_its_own_run_and_nothing_else() {
+    let runtime = Runtime::new().unwrap();
+    let relay = runtime.block_on(start_relay(&[]));
+    let code = program(
+        "const all = []; const interval = setInterval(() => all.push(Date.now()), 2);
+         for (let n = 0; n < 5; n++) all.push(await Promise.race([call(n), sleep(2), call(n)]), __getToolInterface('t'));
+         clearInterval(interval); return all",
+    );
+    let mut journal = Journal::new(&code, &["timers", "introspection"]).limited(&[("wall_ms", 2_000)]);
+    runtime.block_on(async { Host::connect(&relay).await.run(&mut journal, in_any_order(3)).await }).json();
+    let cases = (any::<usize>(), damage());
+    let config = Config { cases: config().cases * 5, ..config() };
+    TestRunner::new(config)
+        .run(&cases, |(place, damage)| {
+            let mut journal = Journal { steps: damaged(journal.steps.clone(), place, damage), ..journal.clone() };
+            // Other calls than before have this index now.
+            journal.calls.clear();
+            journal.request.durable = Some(wire::Durable { again: true, ..wire::Durable::default() });
+            let end = runtime.block_on(async { Host::connect(&relay).await.run(&mut journal, at_once).await });
+            if let End::Error(error) = end {
+                let expected = ["REPLAY_DIVERGED", "INVALID_INPUT", "TIMEOUT"];
+                prop_assert!(expected.contains(&error.code.as_str()), "{:?}", error);
+            }
             Ok(())
         })
         .unwrap();
