@@ -66,8 +66,8 @@ impl PostgresOptions {
     }
 }
 
-/// A journal in the schema `host_client_journal` of a Postgres database, from version 13 on, which several machines may
-/// share.
+/// A journal in the schema `host_client_journal` of a Postgres database, which several machines may share. It is tested
+/// with Postgres 15.
 ///
 /// Acknowledged entries are as safe as the server makes them: with its `synchronous_commit` at `on`, the default, they
 /// survive a power failure. A lost connection is made again, and what was under way goes on: it happens once, even where

@@ -183,7 +183,8 @@ pub struct RunFilter {
 /// The future of a journal's answer.
 pub type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
-/// A storage of durable runs. Its futures may be dropped: what they began is then done or not, as a whole.
+/// A storage of durable runs. Its futures may be dropped: what they began is then done or not, as a whole. The same holds
+/// for a change that ends with [`JournalError::Unavailable`].
 pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// Adds a run with the status [`RunStatus::Running`], which the holder of `claim` holds. What it holds, it holds until
     /// the claim's time from now on.

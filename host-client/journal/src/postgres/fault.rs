@@ -55,12 +55,13 @@ fn is_broken(error: &std::io::Error) -> bool {
 
 /// Makes an error of the server one of the journal.
 fn fault(error: &Error) -> JournalError {
-    // The library's own texts leave the cause to those who ask for it.
-    let text = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-    let Some(code) = error.code() else {
+    let Some(told) = error.as_db_error() else {
+        // The library's own texts leave the cause to those who ask for it.
+        let text = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
         return if is_wrong_value(error) { JournalError::Damaged(text) } else { JournalError::Unavailable(text) };
     };
-    match *code {
+    let text = told.message().to_owned();
+    match *told.code() {
         SqlState::DISK_FULL => JournalError::Full(text),
         SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::INSUFFICIENT_PRIVILEGE => JournalError::ReadOnly(text),
         SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => JournalError::Damaged(text),

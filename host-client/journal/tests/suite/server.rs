@@ -228,6 +228,41 @@ async fn who_may_not_write_is_told_so() {
     assert!(matches!(error, JournalError::Unavailable(_)) && error.to_string().contains("nobody"), "{error}");
 }
 
+#[tokio::test]
+async fn an_error_of_the_server_says_what_to_do() {
+    let server = Postgres::shared();
+    let database = server.database();
+    let journal = within(PostgresJournal::connect(&database)).await.unwrap();
+    let run = create(&journal, "run").await;
+    // The server fails as it does on a full disk and so on, with the same code.
+    let fail_with = |code: &str| {
+        server.query(
+            &database,
+            &format!(
+                "CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'so it is' USING ERRCODE = '{code}'; END $$;
+             CREATE OR REPLACE TRIGGER fail BEFORE INSERT ON host_client_journal.entries EXECUTE FUNCTION fail()"
+            ),
+        )
+    };
+    let expected = |code: &str| match code {
+        "53100" => JournalError::Full,
+        "25006" => JournalError::ReadOnly,
+        "XX001" => JournalError::Damaged,
+        "40P01" => JournalError::Busy,
+        _ => JournalError::Unavailable,
+    };
+    for code in ["53100", "25006", "XX001", "40P01", "22000"] {
+        fail_with(code);
+        let told = journal.append(run.clone(), "host".to_owned(), batch(1, 2)).await.unwrap_err();
+        assert_eq!(told, expected(code)("so it is".to_owned()), "{code}");
+        assert_eq!(journal.run(run.clone()).await.unwrap().unwrap().entries, 0, "{code}");
+    }
+    server.query(&database, "DROP TRIGGER fail ON host_client_journal.entries");
+    journal.append(run.clone(), "host".to_owned(), batch(1, 2)).await.unwrap();
+    assert_eq!(journal.entries(run, 0).await.unwrap(), entries(1, 2));
+}
+
 /// An authority, and a server's certificate and key from it, in PEM.
 fn certificates(host: &str) -> [String; 3] {
     let key = KeyPair::generate().unwrap();
