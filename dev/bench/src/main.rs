@@ -1,6 +1,7 @@
 //! Runs the benchmarks and prints a table, with ratios of things that were measured side by side in the same run.
 
 mod echo;
+mod journal;
 mod measure;
 mod neighbour;
 mod output;
@@ -45,6 +46,9 @@ struct Args {
     /// Measure only what it costs to look at code, and to make what is one call on the host
     #[arg(long)]
     script: bool,
+    /// Measure only what it costs to append to the journal of durable runs
+    #[arg(long)]
+    journal: bool,
     /// Measure only how long it takes to show the largest results to a model
     #[arg(long)]
     output: bool,
@@ -97,6 +101,10 @@ fn main() -> anyhow::Result<()> {
         }
         if args.script {
             script::all(&relay, scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.journal {
+            journal::journal(scale, &mut table).await?;
             return Ok(Some(table));
         }
         if args.output {
