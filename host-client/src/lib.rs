@@ -61,11 +61,12 @@ pub use host_client_core::{
     Approval, ApprovalRequest, Approver, Audit, AuditConfig, AuditError, Backoff, Budget, CallCapacity, CallContext,
     CallbackApprover, Check, Client, ClientBuilder, ClientConfig, ClientLease, Code, ConnectionPool, ConnectionState,
     Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution, ExecutionError, ExecutionId,
-    Explanation, Host, InvalidToolPattern, LargeIntegers, LazyClient, LimitName, LimitOverrides, LocalRelay,
-    LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow, Phase, Policy,
-    PolicyError, PolicyPattern, PolicyWarning, Rule, SessionLoss, StateChanges, TerminalApprover, TokenError,
-    TokenRequest, TokenSource, Tool, ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern, ToolSet,
-    ToolSpec, Tools, TraceContext, UnknownTool, Usage, Verdict, Warning,
+    Explanation, Host, InvalidToolPattern, Journal, JournalError, LargeIntegers, LazyClient, LimitName, LimitOverrides,
+    LocalRelay, LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow,
+    Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule, Run, RunError, RunId, RunOptions, RunStatus, Runs,
+    SessionLoss, StateChanges, TerminalApprover, TokenError, TokenRequest, TokenSource, Tool, ToolBudget, ToolBuilder,
+    ToolError, ToolFunction, ToolName, ToolPattern, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage,
+    Verdict, Warning,
 };
 #[cfg(feature = "journal-sqlite")]
 pub use host_client_journal::{Durability, SqliteJournal, SqliteOptions};

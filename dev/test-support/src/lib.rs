@@ -2,6 +2,7 @@
 //!
 //! - [`within`]: a limit on how long a step of a test may take
 //! - [`fault`]: a proxy that breaks connections where a test wants it
+//! - [`http`]: requests to pages of a relay
 //! - [`catalogue`]: the tools of real MCP servers, and what people look for among them
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`postgres`]: real Postgres servers
@@ -13,6 +14,7 @@
 
 pub mod catalogue;
 pub mod fault;
+pub mod http;
 pub mod packages;
 pub mod postgres;
 pub mod results;

@@ -179,6 +179,10 @@ impl Client {
         self.offers(feature::DURABLE).then_some(&self.welcome.build)
     }
 
+    fn is_of_session_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.session, &other.session)
+    }
+
     /// Returns the limit that holds for a request.
     pub(crate) fn effective_limit(&self, request: &ExecuteRequest, name: LimitName) -> u64 {
         self.session.grant().effective_limit(&request.limits, name)

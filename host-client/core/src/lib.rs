@@ -81,5 +81,6 @@ pub use rules::{
     Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Explanation, Phase, Policy, PolicyError,
     PolicyPattern, PolicyWarning, Rule, TerminalApprover, ToolBudget, Verdict,
 };
+pub use runs::{Run, RunError, RunOptions, Runs};
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};
 pub use tools::{Mount, ToolBuilder, ToolFunction, ToolSet, Tools};

@@ -15,6 +15,7 @@ mod live;
 mod plan;
 mod registry;
 mod state;
+mod turns;
 
 use std::time::Duration;
 
@@ -40,6 +41,9 @@ pub struct RunOptions {
     pub approval_within: Duration,
     /// The time for which relays are tried before the run is left in the journal; 10 minutes by default.
     pub reach_within: Duration,
+    /// The time for which a relay may be without a connection before the code is sent to another one, or to the same again; 5
+    /// seconds by default.
+    pub leave_after: Duration,
     /// `true`: a run may go on at a relay of another build than the one that it began on. The code could do something else
     /// there, which ends the run with [`RunError::Diverged`] if it makes another call. `false` by default.
     pub any_build: bool,
@@ -54,6 +58,7 @@ impl Default for RunOptions {
             passivate_after: Duration::from_secs(30),
             approval_within: Duration::from_secs(7 * 86_400),
             reach_within: Duration::from_secs(600),
+            leave_after: Duration::from_secs(5),
             any_build: false,
             claim: Duration::from_secs(30),
         }

@@ -27,13 +27,7 @@ async fn output(mut command: Command) -> Output {
 }
 
 pub(crate) async fn http(relay: &LocalRelay, path: &str) -> (u16, serde_json::Value) {
-    let mut stream = tokio::net::TcpStream::connect(relay.address()).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    within(stream.read_to_string(&mut answer)).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+    relay_test_support::http::get(relay.address(), path).await
 }
 
 #[tokio::test]

@@ -37,9 +37,12 @@ pub(crate) trait DurableRun: fmt::Debug + Send + Sync {
 pub(crate) struct IncomingCall {
     /// The call's state; `None`: it does not change.
     pub(crate) status: Option<watch::Receiver<wire::CallStatus>>,
-    /// The answer; `None`: there will be none, and the run is ended.
-    pub(crate) answer: BoxFuture<'static, Option<wire::ToolResult>>,
+    /// The answer, and its turn; `None`: there will be none.
+    pub(crate) answer: BoxFuture<'static, Option<(wire::ToolResult, AnswerTurn)>>,
 }
+
+/// The turn of an answer, to be dropped when the answer was sent: others may have to come after it.
+pub(crate) type AnswerTurn = Box<dyn Send>;
 
 /// A call of a durable run on its way through the steps of the host.
 pub(crate) trait DurableCall: fmt::Debug + Send + Sync {

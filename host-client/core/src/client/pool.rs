@@ -161,6 +161,12 @@ impl Slot {
         ClientLease { client, slot: Arc::clone(self) }
     }
 
+    /// Takes a client out, so that the next lease is of another session.
+    fn abandon(&self, client: &Client) {
+        // Dropped after the lock.
+        let _client = self.lock().client.take_if(|held| held.is_of_session_of(client));
+    }
+
     /// Returns the time since which the connection is not in use; `None`: it is, or there is none.
     fn unused_since(&self) -> Option<Instant> {
         let held = self.lock();
@@ -178,6 +184,11 @@ impl Slot {
 }
 
 impl ClientLease {
+    /// Gives the session up for new requests. What runs there keeps it.
+    pub(crate) fn abandon(&self) {
+        self.slot.abandon(&self.client);
+    }
+
     /// Returns another lease of the same client.
     pub(super) fn again(&self) -> Self {
         self.slot.lock().users += 1;

@@ -77,6 +77,9 @@ pub enum RunError {
         /// The number of the call in the order of the code, from 1.
         call: u64,
     },
+    /// This process has given the run up for another one.
+    #[error("this process has given the run up; it can go on in another one")]
+    Left,
     /// The run is not known here.
     #[error("there is no run {0} that has not ended")]
     Unknown(RunId),

@@ -1,6 +1,8 @@
 //! The state of one run, as its journal tells it. Pure code: it decides how a call is answered when the code is replayed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use relay_proto::steps::{self, Source};
 
 use super::entry::{self, Answer, Asked, Begun, Called, Decided, Ended, Entry, Steps, Verdict};
 use super::journal::{JournalEntry, JournalError, RunId};
@@ -10,6 +12,8 @@ use crate::tool::ToolDigest;
 #[derive(Debug, Default)]
 pub(crate) struct RunRecord {
     calls: BTreeMap<u64, CallRecord>,
+    /// The calls that have an answer, in the order of the answers.
+    answers: Vec<u64>,
     /// The events that reached the code, in their order.
     pub(crate) steps: Steps,
     /// The number of pieces of output that were told.
@@ -103,7 +107,10 @@ impl RunRecord {
                 call.decided = Some(decided);
             }
             Entry::Started(started) => self.call(started.call)?.is_started = true,
-            Entry::Answered(answered) => self.call(answered.call)?.answer = Some(answered.answer),
+            Entry::Answered(answered) => {
+                self.call(answered.call)?.answer = Some(answered.answer);
+                self.answers.push(answered.call);
+            }
             Entry::Told(told) => {
                 self.told = told.output;
                 self.steps.append(told.steps);
@@ -133,6 +140,15 @@ impl RunRecord {
     /// Returns the calls without an answer, with their numbers.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = (u64, &CallRecord)> {
         self.calls.iter().filter(|(_, call)| call.answer.is_none()).map(|(number, call)| (*number, call))
+    }
+
+    /// Returns the calls whose answers have not reached the code, in the order of the answers.
+    pub(crate) fn answered_in_vain(&self) -> Vec<u64> {
+        let steps = steps::decode(&self.steps.steps, 0).unwrap_or_default();
+        let mut reached: HashSet<_> = steps.into_iter().map(|step| step.source).collect();
+        // These are not sent to the host again.
+        reached.extend(self.steps.failures.iter().map(|failure| Source::Call(failure.call)));
+        self.answers.iter().copied().filter(|call| !reached.contains(&Source::Call(*call))).collect()
     }
 
     /// Returns all calls with their numbers, in the order of the code.

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use relay_proto::{ErrorCode, wire};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -118,7 +119,7 @@ impl RunCalls {
     /// # Errors
     /// [`JournalError`]: the journal does not have it; the code must not get it.
     async fn answered(&self, number: u64, answer: Answer) -> Result<(), JournalError> {
-        let entry = self.add(Entry::Answered(Answered { call: number, answer }));
+        let entry = self.add_answer(Answered { call: number, answer });
         self.live().remove(&number);
         let kept = self.log.commit(entry).await;
         // The run's driver looks whether this has failed.
@@ -159,23 +160,27 @@ impl DurableRun for RunCalls {
     }
 
     fn called(self: Arc<Self>, message: &wire::ToolCall) -> IncomingCall {
-        match self.find(message) {
-            Found::Live(live) => IncomingCall {
-                status: Some(live.status.clone()),
-                answer: Box::pin(async move { live.answer().await?.ok().map(answer_message) }),
-            },
-            Found::Answer(answer, entry) => IncomingCall {
-                status: None,
-                answer: Box::pin(async move {
+        let turn = self.turns().take(message.index);
+        let (status, found): (_, BoxFuture<'static, Option<Answer>>) = match self.find(message) {
+            Found::Live(live) => (Some(live.status.clone()), Box::pin(async move { live.answer().await?.ok() })),
+            Found::Answer(answer, entry) => {
+                let answer = async move {
                     self.log.commit(entry).await.ok()?;
-                    Some(answer_message(answer))
-                }),
-            },
+                    Some(answer)
+                };
+                (None, Box::pin(answer))
+            }
             Found::Diverged(divergence) => {
                 self.diverged(divergence.to_string());
-                IncomingCall { status: None, answer: Box::pin(std::future::ready(None)) }
+                (None, Box::pin(std::future::ready(None)))
             }
-        }
+        };
+        let answer = Box::pin(async move {
+            let answer = found.await?;
+            turn.comes().await;
+            Some((answer_message(answer), Box::new(turn) as Box<dyn Send>))
+        });
+        IncomingCall { status, answer }
     }
 
     fn output(&self, items: &[OutputItem], steps: &[u8], failures: Vec<wire::StepFailure>) {
@@ -196,6 +201,7 @@ impl DurableRun for RunCalls {
     }
 
     fn give_up_waiting(&self, call: u64) {
+        self.turns().leave_out(call);
         let mut live = self.live();
         if live.get(&call).is_some_and(|call| call.is_waiting())
             && let Some(call) = live.remove(&call)

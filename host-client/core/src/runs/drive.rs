@@ -15,7 +15,7 @@ use super::calls::RunCalls;
 use super::plan::RunPlan;
 use super::state::Situation;
 use crate::call::run::DurableRun;
-use crate::client::{Check, Client, DurableAttempt, ExecuteRequest, Execution, LazyClient, Outcome};
+use crate::client::{Check, Client, ConnectionState, DurableAttempt, ExecuteRequest, Execution, LazyClient, Outcome};
 use crate::durable::entry::{Attempt, EndError, Ended, Entry, hex};
 use crate::durable::error::RunError;
 use crate::durable::journal::RunStatus;
@@ -36,8 +36,17 @@ pub(super) struct Drive {
     pub(super) options: RunOptions,
     /// Check of the code in its first execution.
     pub(super) check: Check,
-    /// `true`: the application or another process cancels the run.
-    pub(super) cancelled: watch::Receiver<bool>,
+    /// The reason to stop; `None`: there is none.
+    pub(super) stop: watch::Receiver<Option<Stop>>,
+}
+
+/// The reason to stop driving a run before it has an outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The application or another process cancels the run.
+    Cancel,
+    /// This process gives the run up for another one.
+    Leave,
 }
 
 /// The end of one execution of the code.
@@ -97,7 +106,7 @@ impl Drive {
             }
             tokio::select! {
                 () = tokio::time::sleep(waits.next().unwrap_or(BACKOFF.1)) => {}
-                () = is_true(&mut self.cancelled) => return Err(cancelled()),
+                error = stopped(&mut self.stop) => return Err(error),
             }
         }
     }
@@ -110,7 +119,7 @@ impl Drive {
         self.check_tools()?;
         let lease = tokio::select! {
             lease = self.client.lease() => lease,
-            () = is_true(&mut self.cancelled) => return Err(cancelled()),
+            error = stopped(&mut self.stop) => return Err(error),
         };
         let client = match lease {
             Ok(client) => client,
@@ -118,10 +127,22 @@ impl Drive {
             Err(error) => return Err(error),
         };
         let (request, attempt) = self.request(&client)?;
-        match client.execute_of(request, Some(attempt)).await {
-            Ok(execution) => self.follow(execution).await,
-            Err(error) if is_passing(&error) => Ok(After::Again(error)),
-            Err(error) => Err(error),
+        let leave_after = self.options.leave_after;
+        let followed = async {
+            match client.execute_of(request, Some(attempt)).await {
+                Ok(execution) => self.follow(execution).await,
+                Err(error) if is_passing(&error) => Ok(After::Again(error)),
+                Err(error) => Err(error),
+            }
+        };
+        tokio::select! {
+            biased;
+            after = followed => after,
+            error = is_away(&client, leave_after) => {
+                // What the relay still sends of the execution is ignored from now on.
+                client.abandon();
+                Ok(After::Again(error))
+            }
         }
     }
 
@@ -198,7 +219,7 @@ impl Drive {
                 biased;
                 outcome = &mut execution => return Ok(after(outcome)),
                 _ = changes.changed() => {}
-                () = is_true(&mut self.cancelled) => return Err(cancelled()),
+                error = stopped(&mut self.stop) => return Err(error),
             }
         }
     }
@@ -230,7 +251,7 @@ impl Drive {
             tokio::select! {
                 () = &mut timer => break,
                 _ = changes.changed() => {}
-                () = is_true(&mut self.cancelled) => return Err(cancelled()),
+                error = stopped(&mut self.stop) => return Err(error),
             }
         }
         self.calls.log.set_status(RunStatus::Running);
@@ -297,8 +318,23 @@ fn is_passing(error: &Error) -> bool {
     is_lost || error.is_retryable()
 }
 
-fn cancelled() -> Error {
-    Box::new(ExecutionError::new(ErrorCode::Cancelled, "the run was cancelled")).into()
+/// Waits until a client has been without a connection for `most`.
+async fn is_away(client: &Client, most: Duration) -> Error {
+    let mut changes = client.state_changes();
+    loop {
+        let ConnectionState::Reconnecting { since, reason } = client.state() else {
+            if changes.next().await.is_none() {
+                return std::future::pending().await;
+            }
+            continue;
+        };
+        tokio::select! {
+            () = tokio::time::sleep_until(since + most) => {
+                return Box::new(ExecutionError::new(ErrorCode::SessionLost, reason.to_string())).into();
+            }
+            _ = changes.next() => {}
+        }
+    }
 }
 
 fn backoff() -> backon::ExponentialBackoff {
@@ -310,9 +346,13 @@ fn backoff() -> backon::ExponentialBackoff {
         .build()
 }
 
-/// Waits until the value is `true`; for ever if nobody can set it any more.
-async fn is_true(value: &mut watch::Receiver<bool>) {
-    if value.wait_for(|value| *value).await.is_err() {
-        std::future::pending().await
+/// Waits for a reason to stop, and returns its error.
+async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Error {
+    let reason = stop.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
+    match reason {
+        Some(Stop::Leave) => RunError::Left.into(),
+        Some(Stop::Cancel) => Box::new(ExecutionError::new(ErrorCode::Cancelled, "the run was cancelled")).into(),
+        // Nobody can stop it any more.
+        None => std::future::pending().await,
     }
 }

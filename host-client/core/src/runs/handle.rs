@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::calls::RunCalls;
 use super::decision::Decision;
+use super::drive::Stop;
 use crate::client::Outcome;
 use crate::durable::journal::RunId;
 use crate::error::Error;
@@ -20,7 +21,7 @@ use crate::event::EventStream;
 pub struct Run {
     calls: Arc<RunCalls>,
     outcome: Shared<BoxFuture<'static, Result<Arc<Outcome>, Arc<Error>>>>,
-    cancel: Arc<watch::Sender<bool>>,
+    stop: Arc<watch::Sender<Option<Stop>>>,
 }
 
 impl std::fmt::Debug for Run {
@@ -48,7 +49,7 @@ impl Run {
     pub(super) fn new(
         calls: Arc<RunCalls>,
         task: JoinHandle<Result<Outcome, Error>>,
-        cancel: watch::Sender<bool>,
+        stop: watch::Sender<Option<Stop>>,
     ) -> Self {
         let outcome = task.map(|ended| match ended {
             Ok(Ok(outcome)) => Ok(Arc::new(outcome)),
@@ -56,7 +57,7 @@ impl Run {
             // The task panicked, or its runtime is gone: the journal has the run.
             Err(error) => Err(Arc::new(Error::Local(format!("the run is not driven any more: {error}")))),
         });
-        Self { calls, outcome: outcome.boxed().shared(), cancel: Arc::new(cancel) }
+        Self { calls, outcome: outcome.boxed().shared(), stop: Arc::new(stop) }
     }
 
     /// Returns the id, which names the run in the journal.
@@ -123,7 +124,12 @@ impl Run {
 
     /// Cancels the run: it ends with `CANCELLED`, in the journal as well.
     pub fn cancel(&self) {
-        self.cancel.send_replace(true);
+        self.stop(Stop::Cancel);
+    }
+
+    /// Stops driving the run. The first reason counts.
+    pub(super) fn stop(&self, reason: Stop) {
+        self.stop.send_if_modified(|stop| stop.is_none() && stop.replace(reason).is_none());
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::calls::RunCalls;
 use super::decision::InstructionJson;
-use super::drive::Drive;
+use super::drive::{Drive, Stop};
 use super::handle::Run;
 use super::plan::RunPlan;
 use super::state::RunData;
@@ -186,6 +186,11 @@ impl Runs {
         Err(failed.into())
     }
 
+    /// Returns the journal, such as to list its runs.
+    pub fn journal(&self) -> &dyn Journal {
+        &*self.0.journal
+    }
+
     /// Returns a run that goes on in this process; `None`: it does not.
     pub fn get(&self, id: &RunId) -> Option<Run> {
         self.0.active().get(id).filter(|run| !run.is_over()).cloned()
@@ -194,6 +199,19 @@ impl Runs {
     /// Returns the runs that go on in this process.
     pub fn active(&self) -> Vec<Run> {
         self.0.active().values().filter(|run| !run.is_over()).cloned().collect()
+    }
+
+    /// Gives all runs up, so that another process can go on with them at once, such as before this one ends. Calls whose tools
+    /// run are stopped, and their outcomes are unknown.
+    pub async fn leave(&self) {
+        let runs = self.active();
+        for run in &runs {
+            run.stop(Stop::Leave);
+        }
+        for run in runs {
+            // It ends with [`RunError::Left`], unless it had another end just now.
+            let _ = run.outcome().await;
+        }
     }
 
     /// Refuses code that may call tools whose arguments must not be kept: the code has them, and the journal the code.
@@ -236,14 +254,14 @@ impl Runs {
             record.chain.clone(),
         );
         let calls = Arc::new(RunCalls::new(RunData::new(host, id.clone(), context, log, record)));
-        let (cancel, cancelled) = watch::channel(false);
+        let (stop, stopping) = watch::channel(None);
         let drive = Drive {
             client: inner.client.clone(),
             calls: Arc::clone(&calls),
             plan,
             options: inner.options.clone(),
             check,
-            cancelled,
+            stop: stopping,
         };
         let (this, released) = (Arc::clone(inner), id.clone());
         let task = tokio::spawn(async move {
@@ -252,7 +270,7 @@ impl Runs {
             let _ = this.journal.release(released, this.holder.clone()).await;
             outcome
         });
-        let run = Run::new(calls, task, cancel);
+        let run = Run::new(calls, task, stop);
         inner.active().insert(id, run.clone());
         self.keep();
         Ok(run)

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::decision::Decision;
+use super::turns::Turns;
 use crate::call::ExecutionContext;
-use crate::durable::entry::{self, Entry, Steps, Told};
+use crate::durable::entry::{self, Answered, Entry, Steps, Told};
 use crate::durable::journal::{JournalError, RunId, RunStatus};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
@@ -47,6 +48,8 @@ pub(super) struct State {
     steps: Steps,
     /// `true`: output was told that is in no entry yet.
     has_told: bool,
+    /// The order in which the current execution is sent answers to calls that were made before it.
+    turns: Turns,
 }
 
 /// The situation of a run, as its driver has to know it.
@@ -81,7 +84,13 @@ impl RunData {
             host,
             context: Arc::new(context),
             log,
-            state: Mutex::new(State { record, output: 0, steps: Steps::default(), has_told: false }),
+            state: Mutex::new(State {
+                record,
+                output: 0,
+                steps: Steps::default(),
+                has_told: false,
+                turns: Turns::default(),
+            }),
             instructions: watch::Sender::default(),
             changes: watch::Sender::default(),
         }
@@ -102,6 +111,13 @@ impl RunData {
         self.state().add(&self.log, entry)
     }
 
+    /// Adds the answer to a call, and returns the entry's number.
+    pub(super) fn add_answer(&self, answered: Answered) -> u64 {
+        let mut state = self.state();
+        state.turns.add(answered.call);
+        state.add(&self.log, Entry::Answered(answered))
+    }
+
     /// Adds the last entry of the run, with which its status changes.
     pub(super) fn add_last(&self, entry: Entry) -> u64 {
         let mut state = self.state();
@@ -118,9 +134,15 @@ impl RunData {
         let again = state.record.attempts > 0;
         state.add(&self.log, Entry::Attempt(attempt));
         let history = history(&state.record);
+        state.turns = Turns::new(history.calls, state.record.answered_in_vain());
         drop(state);
         self.changes.send_modify(|situation| situation.waits = None);
         wire::Durable { again, ..history }
+    }
+
+    /// Returns the order in which the current execution is sent answers to calls that were made before it.
+    pub(super) fn turns(&self) -> Turns {
+        self.state().turns.clone()
     }
 
     /// Takes output of the current execution, and tells that which was not told before.

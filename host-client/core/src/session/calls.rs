@@ -9,7 +9,7 @@ use super::{Session, SessionFault};
 use crate::call::CallRecord;
 use crate::call::dispatch::{self, Caller, answer};
 use crate::call::ledger::Refused;
-use crate::call::run::{DurableRun, IncomingCall};
+use crate::call::run::{AnswerTurn, DurableRun, IncomingCall};
 use crate::text::short_name;
 
 impl Session {
@@ -57,17 +57,23 @@ impl Session {
                     true => Caller::Relay(&session.outbound),
                     false => Caller::RelayWithoutCallState,
                 };
-                let answer = match of_run {
-                    None => Some(dispatch::dispatch(&session.host, &permit, call, caller).await),
-                    Some(call) => session.answer_of_run(call, &permit.call).await,
+                let (answer, turn) = match of_run {
+                    None => (dispatch::dispatch(&session.host, &permit, call, caller).await, None),
+                    Some(call) => match session.answer_of_run(call, &permit.call).await {
+                        Some((answer, turn)) => (answer, Some(turn)),
+                        None => return,
+                    },
                 };
-                let Some(answer) = answer.filter(|answer| session.ledger.answer(&permit, answer)) else { return };
+                if !session.ledger.answer(&permit, &answer) {
+                    return;
+                }
                 let answer = Payload::ToolResult(answer);
                 // While the queue is full, the call keeps its place. Nobody is left to hear the answer when this fails.
                 if let Ok(room) = session.outbound.reserve(&answer).await {
                     session.ledger.sent(id, &execution);
                     room.send(answer);
                 }
+                drop(turn);
                 // The relay may send another call in its place.
                 drop(credit);
             })
@@ -78,7 +84,7 @@ impl Session {
 
     /// Waits for the answer to a call of a durable run, and tells the relay the call's states meanwhile; `None`: there will be
     /// no answer.
-    async fn answer_of_run(&self, call: IncomingCall, record: &CallRecord) -> Option<wire::ToolResult> {
+    async fn answer_of_run(&self, call: IncomingCall, record: &CallRecord) -> Option<(wire::ToolResult, AnswerTurn)> {
         let IncomingCall { mut status, mut answer } = call;
         let answer = loop {
             let changed = async {
@@ -98,7 +104,8 @@ impl Session {
             }
         };
         record.leave();
-        Some(wire::ToolResult { id: record.id.to_string(), ..answer? })
+        let (answer, turn) = answer?;
+        Some((wire::ToolResult { id: record.id.to_string(), ..answer }, turn))
     }
 
     async fn tell_state(&self, call: &CallRecord, status: wire::CallStatus) {

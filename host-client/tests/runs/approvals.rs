@@ -1,0 +1,162 @@
+//! Runs that wait for people and for timers: they hold nothing at a relay meanwhile, and go on after restarts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use host_client::durable::JournalError;
+use host_client::runs::{RunState, RunVerdict, cancel, decide, show};
+use host_client::{
+    Approval, ApprovalRequest, CallbackApprover, ErrorCode, ExecuteRequest, Host, LimitName, Policy, RunError,
+    RunStatus, Tools,
+};
+use relay_test_support::within;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::stage::{Folder, Ledger, Relays, nothing, runs, tools, value};
+
+const CODE: &str = "
+    const before = await mcp.call('t.again', {n: 1});
+    const asked = await mcp.call('t.step', {n: 2, extra: {to: 'Ada'}});
+    return [asked.n, (await mcp.call('t.again', {n: 3})) !== before]";
+
+/// A host whose tool `t.step` needs an approval.
+async fn asking(folder: &Folder, tools: Tools) -> Host {
+    Host::new(tools).policy(Policy::new().ask(["t.step"]).allow(["*"])).journal(folder.journal().await)
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_holds_nothing_at_its_relay() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let answers = Arc::new(Semaphore::new(0));
+    let waits = Arc::clone(&answers);
+    let approver = CallbackApprover::new("Bo", move |request: ApprovalRequest| {
+        let waits = Arc::clone(&waits);
+        async move {
+            assert_eq!(request.arguments["extra"]["to"], "Ada");
+            waits.acquire().await.unwrap().forget();
+            Approval::Once
+        }
+    });
+    let host = asking(&folder, tools(&ledger, nothing)).await.approver(approver);
+    let runs = runs(relays.client(host));
+    let run = within(runs.start(ExecuteRequest::new(CODE))).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForApproval(vec![2]));
+    within(relays.until_idle()).await;
+    // The relay may go meanwhile.
+    relays.kill().await;
+    let journal = folder.journal().await;
+    let shown = show(&journal, run.id()).await.unwrap();
+    assert_eq!((shown.head.status, shown.waiting()), (RunStatus::Waiting, vec![2]));
+    assert_eq!(
+        (&shown.calls[1].arguments, shown.calls[1].state),
+        (&Some(json!({"n": 2, "extra": {"to": "Ada"}})), "waiting_for_approval")
+    );
+    answers.add_permits(1);
+    assert_eq!(within(run.outcome()).await.unwrap().value().unwrap(), json!([2, true]));
+    ledger.assert_each_once([1, 2, 3]);
+    let shown = show(&journal, run.id()).await.unwrap();
+    assert_eq!(shown.calls[1].decided_by.as_deref(), Some("Bo"));
+}
+
+#[tokio::test]
+async fn another_process_decides_by_the_journal_while_nobody_runs_it() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let first = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let run = within(first.start(ExecuteRequest::new(CODE))).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForApproval(vec![2]));
+    let id = run.id().clone();
+    first.leave().await;
+    drop((run, first));
+
+    let journal = folder.journal().await;
+    let wrong = decide(&journal, &id, 1, RunVerdict::Approve, "Cy").await.unwrap_err();
+    assert!(matches!(wrong, RunError::NotAsked { call: 1, .. }), "{wrong}");
+    decide(&journal, &id, 2, RunVerdict::Approve, "Cy").await.unwrap();
+    let twice = decide(&journal, &id, 2, RunVerdict::Deny { reason: None }, "Di").await.unwrap_err();
+    assert!(matches!(twice, RunError::Journal(JournalError::Instructed { call: 2, .. })), "{twice}");
+
+    let again = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let recovered = within(again.recover()).await.unwrap();
+    assert!(recovered.held.is_empty() && recovered.failed.is_empty(), "{recovered:?}");
+    assert_eq!(recovered.runs.len(), 1);
+    assert_eq!(within(recovered.runs[0].outcome()).await.unwrap().value().unwrap(), json!([2, true]));
+    ledger.assert_each_once([1, 2, 3]);
+    assert_eq!(show(&journal, &id).await.unwrap().calls[1].decided_by.as_deref(), Some("Cy"));
+}
+
+#[tokio::test]
+async fn a_denial_reaches_a_run_that_goes_on_and_its_code() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let code = "try { await mcp.call('t.step', {n: 1}) } catch (error) { return [error.code, error.message] }";
+    let run = within(runs.start(ExecuteRequest::new(code))).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForApproval(vec![1]));
+    let deny = RunVerdict::Deny { reason: Some("not today".into()) };
+    decide(&folder.journal().await, run.id(), 1, deny, "Cy").await.unwrap();
+    let outcome = within(run.outcome()).await.unwrap().value().unwrap();
+    assert_eq!(outcome, json!(["APPROVAL_DENIED", "t.step was denied: not today"]));
+    assert_eq!(ledger.total(), 0);
+}
+
+#[tokio::test]
+async fn an_approval_may_take_longer_than_the_relays_limits() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let request = ExecuteRequest::new("return (await mcp.call('t.step', {n: 1})).n")
+        .limit(LimitName::ApprovalMs, 1_000)
+        .limit(LimitName::WallMs, 1_000);
+    let run = within(runs.start(request)).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForApproval(vec![1]));
+    // Beyond both limits.
+    assert!(run.outcome_within(Duration::from_millis(1_500)).await.is_none());
+    decide(&folder.journal().await, run.id(), 1, RunVerdict::Approve, "Cy").await.unwrap();
+    assert_eq!(within(run.outcome()).await.unwrap().value().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn code_that_waits_for_a_timer_is_taken_off_its_relay_and_wakes_in_time() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(folder.host(tools(&ledger, nothing)).await));
+    let code = "const began = Date.now();
+        const {n} = await mcp.call('t.step', {n: 1});
+        await new Promise(done => setTimeout(done, 1500));
+        return [n, Date.now() - began >= 1500, (await mcp.call('t.step', {n: 2})).n]";
+    let began = Instant::now();
+    let request = ExecuteRequest::new(code).bindings(["timers"]).limit(LimitName::WallMs, 1_000);
+    let run = within(runs.start(request)).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForTimer);
+    within(relays.until_idle()).await;
+    assert_eq!(within(run.outcome()).await.unwrap().value().unwrap(), json!([1, true, 2]));
+    assert!(began.elapsed() >= Duration::from_millis(1_500), "{:?}", began.elapsed());
+    ledger.assert_each_once([1, 2]);
+}
+
+#[tokio::test]
+async fn a_race_of_an_approval_and_a_timer_ends_with_the_timer() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let code = "const late = new Promise(done => setTimeout(() => done('late'), 1200));
+        return await Promise.race([mcp.call('t.step', {n: 1}), late])";
+    let request = ExecuteRequest::new(code).bindings(["timers"]);
+    assert_eq!(value(&runs, request).await.unwrap(), "late");
+    assert_eq!(ledger.total(), 0);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_ends_wherever_it_is() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let code = "await mcp.call('t.step', {n: 1})";
+    let (one, two) = (ExecuteRequest::new(code), ExecuteRequest::new(code));
+    let (one, two) = (within(runs.start(one)).await.unwrap(), within(runs.start(two)).await.unwrap());
+    assert_eq!(within(one.settled()).await, RunState::WaitingForApproval(vec![1]));
+    one.cancel();
+    cancel(&folder.journal().await, two.id()).await.unwrap();
+    for run in [one, two] {
+        assert_eq!(within(run.outcome()).await.unwrap_err().error_code(), Some(ErrorCode::Cancelled));
+        let shown = show(&folder.journal().await, run.id()).await.unwrap();
+        assert!(shown.head.status == RunStatus::Ended && shown.error.is_some_and(|(code, _)| code == "CANCELLED"));
+    }
+    assert_eq!(ledger.total(), 0);
+}

@@ -1,0 +1,9 @@
+//! Durable runs with real relays, which are killed, and a journal in a file.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod approvals;
+mod begins;
+mod faults;
+mod relays_killed;
+mod stage;
+mod takeover;

@@ -1,0 +1,129 @@
+//! Relays are killed while they run a durable run's code. Each tool runs once, and the outcome is that of an undisturbed run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host_client::{ExecuteRequest, Run};
+use relay_test_support::within;
+use serde_json::Value;
+
+use crate::stage::{Folder, Ledger, Relays, nothing, runs, tools};
+
+/// Calls of all kinds: in parallel, in races, in a row; with timers, errors, random numbers, times, local tools, output and the
+/// session's store.
+const CODE: &str = "
+    const seen = [];
+    console.log('begins');
+    const all = await Promise.all(Array.from({length: 50}, (_, n) => mcp.call('t.step', {n, extra: Math.random()})));
+    seen.push(all.map(({n, text}) => n + text).join());
+    const first = await Promise.race([mcp.call('t.slow', {n: 50}), mcp.call('t.step', {n: 51, extra: Date.now()})]);
+    seen.push(first.n);
+    seen.push(await new Promise(done => setTimeout(() => done('timer'), 30)));
+    try { await mcp.call('t.fail', {n: 52}) } catch (error) { seen.push(error.message) }
+    const any = await Promise.any([mcp.call('t.fail', {n: 53}), mcp.call('t.step', {n: 54, extra: Math.random()})]);
+    seen.push(any.n);
+    seen.push(await mcp.call('local.double', 21));
+    store.set('last', any.n);
+    const settled = await Promise.allSettled([mcp.call('t.step', {n: 55}), mcp.call('t.fail', {n: 56})]);
+    seen.push(settled.map(it => it.status));
+    const ticks = [];
+    await new Promise(done => {
+        const timer = setInterval(async () => {
+            const n = 57 + ticks.length;
+            ticks.push(n);
+            if (ticks.length === 3) { clearInterval(timer); done() }
+            await mcp.call('t.step', {n, extra: [Date.now(), Math.random()]});
+        }, 15);
+    });
+    for (let n = 60; n < 66; n++) {
+        const {text} = await mcp.call('t.step', {n, extra: [Date.now(), Math.random(), store.get('last')]});
+        seen.push(text);
+        console.log(`${n} is done`);
+    }
+    return seen;";
+
+fn request() -> ExecuteRequest {
+    ExecuteRequest::new(CODE).bindings(["console", "timers", "store"]).local_tool("double", "n => 2 * n")
+}
+
+async fn outcome(run: &Run) -> (Value, Vec<String>) {
+    let outcome = within(run.outcome()).await.unwrap();
+    let output = outcome.output.iter().map(|item| item.text.clone()).collect();
+    (outcome.value().unwrap(), output)
+}
+
+/// Returns the outcome without any fault.
+async fn undisturbed() -> (Value, Vec<String>) {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(folder.host(tools(&ledger, nothing)).await));
+    let run = within(runs.start(request())).await.unwrap();
+    let outcome = outcome(&run).await;
+    ledger.assert_each_once(0..66);
+    outcome
+}
+
+/// Runs the code, and kills the relay in the calls that `kills` names, before they are answered.
+async fn disturbed(kills: impl Fn(usize) -> bool + Send + Sync + 'static) -> (Value, Vec<String>) {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let (killed, kills) = (relays.clone(), Arc::new(kills));
+    let each = move |count| {
+        let (relays, kills) = (killed.clone(), Arc::clone(&kills));
+        async move {
+            if kills(count) {
+                relays.kill().await;
+            }
+        }
+    };
+    let runs = runs(relays.client(folder.host(tools(&ledger, each)).await));
+    let run = within(runs.start(request())).await.unwrap();
+    let mut events = run.events();
+    let watcher = tokio::spawn(async move {
+        let mut told = Vec::new();
+        while let Some(event) = events.next().await {
+            if let host_client::Event::Output(item) = event {
+                told.push(item.text);
+            }
+        }
+        told
+    });
+    let outcome = outcome(&run).await;
+    ledger.assert_each_once(0..66);
+    // Output is told once, whatever runs again.
+    assert_eq!(within(watcher).await.unwrap(), outcome.1);
+    outcome
+}
+
+#[tokio::test]
+async fn a_relay_that_is_killed_in_every_call_of_one_run_changes_nothing() {
+    assert_eq!(disturbed(|_| true).await, undisturbed().await);
+}
+
+#[tokio::test]
+async fn a_relay_that_is_killed_once_changes_nothing_wherever_that_is() {
+    let whole = undisturbed().await;
+    for call in [1, 2, 25, 50, 52, 54, 57, 59, 60, 62, 65] {
+        assert_eq!(disturbed(move |count| count == call).await, whole, "killed in call {call}");
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_is_killed_between_calls_changes_nothing() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = runs(relays.client(folder.host(tools(&ledger, nothing)).await));
+    let whole = undisturbed().await;
+    let run = within(runs.start(request())).await.unwrap();
+    let killer = {
+        let (relays, run) = (relays.clone(), run.clone());
+        tokio::spawn(async move {
+            for _ in 0..8 {
+                if run.outcome_within(Duration::from_millis(120)).await.is_some() {
+                    return;
+                }
+                relays.kill().await;
+            }
+        })
+    };
+    assert_eq!(outcome(&run).await, whole);
+    within(killer).await.unwrap();
+    ledger.assert_each_once(0..66);
+}
