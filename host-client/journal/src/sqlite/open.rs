@@ -26,7 +26,7 @@ pub(super) fn open(place: &Place, options: &SqliteOptions) -> Result<Connection,
     file::create(place)?;
     let deadline = Instant::now() + options.busy_timeout;
     loop {
-        match connect(place, options) {
+        match set_up(place, options) {
             // SQLite does not wait for others when a new file gets its write-ahead log.
             Err(Failure::Storage(error)) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(PAUSE),
             result => return result.map_err(|failure| place.error(failure)),
@@ -34,16 +34,27 @@ pub(super) fn open(place: &Place, options: &SqliteOptions) -> Result<Connection,
     }
 }
 
+/// Opens a journal that this process has open already.
+pub(super) fn open_again(place: &Place, options: &SqliteOptions) -> Result<Connection, JournalError> {
+    connect(place, options).map_err(|error| place.fault(&error))
+}
+
 fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
-fn connect(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure> {
+fn connect(place: &Place, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     // Without `SQLITE_OPEN_URI`, a path is a path. Each connection is used by one thread.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(place.path(), flags)?;
+    let connection = Connection::open_with_flags(place.path(), flags)?;
     connection.busy_timeout(options.busy_timeout)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// Connects, and brings the file and the connection into the state in which changes are made.
+fn set_up(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure> {
+    let mut connection = connect(place, options)?;
     // SQLite opens a file that it may not write to all the same.
     if connection.is_readonly(MAIN_DB)? {
         return Err(JournalError::ReadOnly(place.says("this user may not write to the file")).into());

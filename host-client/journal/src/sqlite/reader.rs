@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::SqliteOptions;
 use super::fault::{Failure, Place};
+use super::open::open_again;
 use super::worker::Worker;
 
 /// How many questions wait for the thread; who asks more waits itself.
@@ -22,8 +23,10 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Starts the thread, for a file that the writer has opened.
     pub(super) async fn start(place: Arc<Place>, options: SqliteOptions) -> Result<Self, JournalError> {
-        let worker = Worker::start(place.clone(), options, WAITING, answer).await?;
+        let of_thread = place.clone();
+        let worker = Worker::start(WAITING, move || open_again(&of_thread, &options), answer).await?;
         Ok(Self { worker, place })
     }
 

@@ -1,15 +1,10 @@
 //! A thread with a connection of its own: SQLite's functions wait for the disk and for other processes.
 
 use std::fmt;
-use std::sync::Arc;
 
 use host_client_core::JournalError;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
-
-use super::SqliteOptions;
-use super::fault::Place;
-use super::open::open;
 
 /// A thread that does jobs in their order, until it is dropped and all are done.
 pub(super) struct Worker<J> {
@@ -19,15 +14,13 @@ pub(super) struct Worker<J> {
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Opens the journal in a new thread, which then does `work` with the jobs that come; `waiting` of them may wait.
+    /// Starts a thread, which opens a connection and then does `work` with the jobs that come; `waiting` of them may wait.
     ///
     /// # Errors
-    /// Those of [`SqliteJournal::open`](super::SqliteJournal::open); [`JournalError::Unavailable`]: there is no thread to
-    /// be had.
+    /// Those of `open`; [`JournalError::Unavailable`]: there is no thread to be had.
     pub(super) async fn start(
-        place: Arc<Place>,
-        options: SqliteOptions,
         waiting: usize,
+        open: impl FnOnce() -> Result<Connection, JournalError> + Send + 'static,
         work: impl FnOnce(Connection, mpsc::Receiver<J>) + Send + 'static,
     ) -> Result<Self, JournalError> {
         let (queue, jobs) = mpsc::channel(waiting);
@@ -36,7 +29,7 @@ impl<J: Send + 'static> Worker<J> {
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let body = move || {
             let _ended_tx: oneshot::Sender<()> = ended_tx;
-            match open(&place, &options) {
+            match open() {
                 // Nobody waits any more if the future of `start` was dropped; then no jobs come either.
                 Ok(connection) => {
                     let _ = opened_tx.send(Ok(()));

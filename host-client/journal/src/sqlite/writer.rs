@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::SqliteOptions;
 use super::change::Change;
 use super::fault::{Failure, Place};
+use super::open::open;
 use super::worker::Worker;
 
 /// How many changes wait for the thread; who has more waits itself.
@@ -36,7 +37,7 @@ impl Writer {
     pub(super) async fn start(place: Arc<Place>, options: SqliteOptions) -> Result<Self, JournalError> {
         let (of_thread, busy_timeout) = (place.clone(), options.busy_timeout);
         let work = move |connection, jobs| Committer { connection, place, busy_timeout }.run(jobs);
-        let worker = Worker::start(of_thread, options, WAITING, work).await?;
+        let worker = Worker::start(WAITING, move || open(&of_thread, &options), work).await?;
         Ok(Self { worker, room: Arc::new(Semaphore::new(WAITING_KIB as usize)) })
     }
 
