@@ -49,6 +49,7 @@ impl DurableRequest {
             steps: self.steps.clone(),
             waiting_after_ms: self.waiting_after_ms,
             clock_ms: clock_ms.saturating_add(passed_ms),
+            again: self.again,
         }
     }
 }

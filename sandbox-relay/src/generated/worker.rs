@@ -90,6 +90,9 @@ pub struct Durable {
     /// Time at which the worker starts, in ms since 1970, by the clock that the times of the steps are of.
     #[prost(sint64, tag = "3")]
     pub clock_ms: i64,
+    /// Says that the execution began before.
+    #[prost(bool, tag = "4")]
+    pub again: bool,
 }
 /// One entry of the session's store.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -28,6 +28,8 @@ struct Record {
     reached: usize,
     /// `true`: the last of them was a timer.
     was_timer: bool,
+    /// `true`: the last of them, or the beginning before the first, had reached it before, at the time of the code's clock.
+    is_past: bool,
     /// Encoded steps that no report has carried.
     unreported: Vec<u8>,
     /// Time for which the code waits before it is reported; `None`: it is not.
@@ -50,6 +52,7 @@ pub(super) fn begin(durable: &message::Durable, began_ms: i64) {
         replayed: steps.into(),
         reached: 0,
         was_timer: false,
+        is_past: durable.again,
         unreported: Vec::new(),
         waiting_after: (after > 0).then(|| Duration::from_millis(after)),
     }));
@@ -67,6 +70,13 @@ pub(super) fn is_on() -> bool {
 /// Returns the time for which the code waits before it is reported; `None`: it is not.
 pub(super) fn waiting_after() -> Option<Duration> {
     with(|record| record.waiting_after).flatten()
+}
+
+/// Returns the time from which a timer counts that is set now: the time at which the code set it for the first time. For code
+/// that gets as far for the first time, that is the real one, which is ahead of its clock.
+pub(super) fn timers_count_from() -> Duration {
+    let is_past = with(|record| record.is_past).unwrap_or_default();
+    if is_past { clock::elapsed() } else { clock::elapsed_for_timers() }
 }
 
 /// Returns whether the last event was a timer.
@@ -90,6 +100,7 @@ pub(super) fn reach(source: Source) {
     with(|record| {
         record.reached += 1;
         record.was_timer = matches!(source, Source::Timer(_));
+        record.is_past = due.is_some();
         record.replayed.pop_front();
     });
     match due {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::make::{define, function};
-use super::{clock, make};
+use super::{clock, make, record};
 
 /// Maximum number of timers that are set.
 const MAX_TIMERS: usize = 10_000;
@@ -108,7 +108,7 @@ fn set<'s>(
         }
         timers.last_id += 1;
         let id = timers.last_id;
-        timers.set(id, timer, clock::elapsed() + delay);
+        timers.set(id, timer, record::timers_count_from() + delay);
         Some(id)
     });
     match id {
@@ -174,7 +174,7 @@ pub(super) fn fire(scope: &mut v8::PinScope<'_, '_>, id: u64) -> Option<()> {
     let given: Vec<_> = arguments.iter().map(|value| v8::Local::new(scope, value)).collect();
     if let Some(every) = every {
         let timer = Timer { callback, arguments, every: Some(every) };
-        TIMERS.with_borrow_mut(|timers| timers.set(id, timer, clock::elapsed() + every));
+        TIMERS.with_borrow_mut(|timers| timers.set(id, timer, record::timers_count_from() + every));
     }
     let receiver = v8::undefined(scope).into();
     called.call(scope, receiver, &given).map(drop)

@@ -103,6 +103,23 @@ async fn begun_tells_what_the_code_sees_of_its_session() {
 }
 
 #[tokio::test]
+async fn a_timer_counts_from_when_it_is_set() {
+    let relay = start_relay(&[]).await;
+    let mut host = Host::connect(&relay).await;
+    let mut journal = Journal::new(&program("await sleep(60); await call(1); await sleep(60); return 1"), &["timers"]);
+    // As if the execution had waited for its turn: its clock still stands at the time of its beginning.
+    journal.clock_offset_ms = 10_000;
+    let since = std::time::Instant::now();
+    host.run(&mut journal.clone(), at_once).await.json();
+    assert!(since.elapsed() >= Duration::from_millis(120), "{:?}", since.elapsed());
+    // One that began before has set its timer then, and does not begin to wait anew.
+    let mut journal = Journal::new(&program("await sleep(600_000); return 1"), &["timers"]);
+    journal.clock_offset_ms = 700_000;
+    journal.request.durable.as_mut().unwrap().again = true;
+    assert_eq!(host.run(&mut journal, at_once).await.json(), 1);
+}
+
+#[tokio::test]
 async fn code_cannot_tell_what_is_not_recorded() {
     let relay = start_relay(&[]).await;
     let body = "const wrong = await mcp.call('echo', {}).catch((e) => e.message);
