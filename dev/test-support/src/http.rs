@@ -1,5 +1,7 @@
 //! Requests to the pages of a relay, such as `/health`.
 
+use std::io;
+
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -8,15 +10,16 @@ use crate::within;
 
 /// Gets a page of the server at an address, and returns its status and its body as JSON; a body that is no JSON is `null`.
 ///
-/// # Panics
-/// The server does not answer, or not with HTTP.
-pub async fn get(address: &str, path: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).await.expect("the server answers");
+/// # Errors
+/// [`io::Error`]: the server does not answer, or not with HTTP.
+pub async fn get(address: &str, path: &str) -> io::Result<(u16, Value)> {
+    let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("the server takes a request");
+    stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
-    within(stream.read_to_string(&mut answer)).await.expect("the server answers with text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("it is HTTP");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("it has a status");
-    (status, serde_json::from_str(body).unwrap_or_default())
+    within(stream.read_to_string(&mut answer)).await?;
+    let no_http = || io::Error::new(io::ErrorKind::InvalidData, "it is not HTTP");
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(no_http)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(no_http)?;
+    Ok((status, serde_json::from_str(body).unwrap_or_default()))
 }

@@ -29,7 +29,6 @@ use crate::error::{Error, ExecutionError};
 use crate::event::{Event, Route};
 use crate::host::Host;
 use crate::session::begin::{Connected, connect};
-use crate::session::grant::TokenGrant;
 use crate::session::{self, Session, token};
 
 pub use crate::outcome::{Usage, Warning};

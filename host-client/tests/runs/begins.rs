@@ -81,7 +81,7 @@ async fn a_run_is_in_one_audit_with_its_calls() {
     let run = within(runs.start(ExecuteRequest::new(code))).await.unwrap();
     within(run.outcome()).await.unwrap();
     drop(runs);
-    let report = host_client::audit::verify(&[path.clone()], None).unwrap();
+    let report = host_client::audit::verify(std::slice::from_ref(&path), None).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(report.is_whole(), "{report:?}");
     assert_eq!(text.matches("\"decision\":\"allow\"").count(), 3, "{text}");

@@ -49,7 +49,7 @@ impl Relays {
     pub(crate) async fn until_idle(&self) {
         let address = self.0.lock().await.as_ref().unwrap().address().to_owned();
         loop {
-            let (_, health) = relay_test_support::http::get(&address, "/health").await;
+            let (_, health) = relay_test_support::http::get(&address, "/health").await.unwrap();
             if ["executions", "queued", "waiting_for_people"].iter().all(|name| health[name] == 0) {
                 return;
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use host_client::{Client, ClientConfig, ErrorCode, ExecuteRequest, LocalRelay, Tools};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use crate::support::{Fixture, binary, connect, start_relay, until, until_async, within};
@@ -27,7 +27,7 @@ async fn output(mut command: Command) -> Output {
 }
 
 pub(crate) async fn http(relay: &LocalRelay, path: &str) -> (u16, serde_json::Value) {
-    relay_test_support::http::get(relay.address(), path).await
+    relay_test_support::http::get(relay.address(), path).await.unwrap()
 }
 
 #[tokio::test]

@@ -7,8 +7,9 @@ use relay_proto::session::feature;
 use super::check::{self, Mistake};
 use super::request::{Check, ExecuteRequest};
 use super::short_path::{self, Plan};
-use super::{Client, TokenGrant, Warning};
+use super::{Client, Warning};
 use crate::call::ledger::Budget;
+use crate::session::grant::TokenGrant;
 
 impl Client {
     /// Returns the mistakes in a request's code that are certain, in the order of the text, whatever
