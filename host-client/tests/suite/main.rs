@@ -18,11 +18,14 @@ mod openapi;
 #[cfg(feature = "openapi")]
 mod openapi_documents;
 mod output;
+mod pipeline;
 mod programmatic;
 mod resume;
 mod rfc6455;
 #[cfg(all(feature = "mcp", feature = "rig"))]
 mod rig;
+#[cfg(feature = "short-path")]
+mod short_paths;
 mod support;
 #[cfg(feature = "macros")]
 mod tool_sets;

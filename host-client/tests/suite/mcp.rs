@@ -3,6 +3,7 @@
 mod config;
 mod faults;
 mod http;
+mod progress;
 mod real;
 mod relay;
 mod results;

@@ -21,6 +21,8 @@ pub(crate) const SECRET: &str = "a secret that must not be in any log, 012345678
 const AT_ONCE: usize = 4;
 /// The longest that another subject's small execution may take meanwhile. How fast it is, is the benchmark's to say.
 const CANARY_WITHIN: Duration = Duration::from_secs(20);
+/// Number of looks in a row that have to see the same before a relay counts as at rest.
+const LOOKS_ALIKE: usize = 15;
 /// Maximum growth of the relay's own memory when all is over: the allocator keeps some of large messages.
 const GROWTH_BYTES: u64 = 128 << 20;
 
@@ -50,9 +52,25 @@ impl Arena {
             within(client.run(ExecuteRequest::new("return 1"))).await.unwrap();
         }
         drop(client);
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        arena.at_rest = arena.rest();
+        arena.at_rest = arena.come_to_rest().await;
         arena
+    }
+
+    /// Waits until the process has held the same children and descriptors for a while: connections have ended, and workers
+    /// are made.
+    async fn come_to_rest(&self) -> Rest {
+        within(async {
+            let (mut before, mut alike) = (self.rest(), 0);
+            while alike < LOOKS_ALIKE {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let now = self.rest();
+                let is_alike = (now.children, now.descriptors) == (before.children, before.descriptors);
+                alike = if is_alike { alike + 1 } else { 0 };
+                before = now;
+            }
+            before
+        })
+        .await
     }
 
     /// A relay that nobody has spoken to.

@@ -4,9 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::RoleClient;
 use rmcp::model::Tool as ListedTool;
-use rmcp::service::Peer;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +52,8 @@ struct Connected {
     running: Running,
     backing: Backing,
     listing: Listing,
-    changed: Arc<Notify>,
+    /// The handler of the server's notifications.
+    host: HostHandler,
 }
 
 /// Counter of failed attempts, from which the next pause follows.
@@ -133,26 +132,26 @@ impl Life {
         };
         let silent = |what| Failure::Silent { what, within: self.connect_within };
         let host = HostHandler::default();
-        let changed = Arc::clone(&host.changed);
         let greeted = async {
-            let greeted = timeout_at(deadline, wire.initialize(host)).await;
+            let greeted = timeout_at(deadline, wire.initialize(host.clone())).await;
             let running = greeted.map_err(|_| silent("initialize"))?.map_err(Box::new)?;
             let listing = timeout_at(deadline, list(running.peer())).await;
             Ok((running, listing.map_err(|_| silent("tools/list"))??))
         };
         match greeted.await {
-            Ok((running, listing)) => Ok(Connected { running, backing, listing, changed }),
+            Ok((running, listing)) => Ok(Connected { running, backing, listing, host }),
             Err::<_, Failure>(failure) => Err(self.explain(&failure, backing).await),
         }
     }
 
     /// Answers calls until the connection ends. Returns the reason in words; `None` if `stop` was cancelled.
     async fn serve(&self, connected: Connected, stop: &CancellationToken) -> Option<String> {
-        let Connected { running, backing, listing, changed } = connected;
-        let peer = running.peer().clone();
+        let Connected { running, backing, listing, host } = connected;
         let quit = running.cancellation_token();
         let (broken, mut broken_rx) = mpsc::channel(1);
-        self.publish(&peer, &broken, listing).await;
+        let (peer, progress) = (running.peer().clone(), host.progress);
+        let connection = Connection { peer, progress, broken, tools: 0, left_out: Arc::default() };
+        self.publish(&connection, listing).await;
         tracing::info!(server = self.link.server(), "an MCP server is connected");
         let mut ended = std::pin::pin!(running.waiting());
         let failure = tokio::select! {
@@ -164,7 +163,7 @@ impl Life {
                 let _ = timeout(ENDS_WITHIN, &mut ended).await;
                 Some(Failure::Ended)
             }
-            never = self.follow_changes(&peer, &broken, &changed) => match never {},
+            never = self.follow_changes(&connection, &host.changed) => match never {},
         };
         quit.cancel();
         match failure {
@@ -188,16 +187,11 @@ impl Life {
     }
 
     /// Lists the tools again whenever the server reports that they changed.
-    async fn follow_changes(
-        &self,
-        peer: &Peer<RoleClient>,
-        broken: &mpsc::Sender<Failure>,
-        changed: &Notify,
-    ) -> Infallible {
+    async fn follow_changes(&self, connection: &Connection, changed: &Notify) -> Infallible {
         loop {
             changed.notified().await;
-            match timeout(self.connect_within.min(LISTS_WITHIN), list(peer)).await {
-                Ok(Ok(listing)) => self.publish(peer, broken, listing).await,
+            match timeout(self.connect_within.min(LISTS_WITHIN), list(&connection.peer)).await {
+                Ok(Ok(listing)) => self.publish(connection, listing).await,
                 Ok(Err(error)) => self.keep_old_tools(&error.to_string()),
                 Err(_) => self.keep_old_tools("it did not answer"),
             }
@@ -211,7 +205,7 @@ impl Life {
     }
 
     /// Registers the listed tools, lets calls through, and saves the list for the next start.
-    async fn publish(&self, peer: &Peer<RoleClient>, broken: &mpsc::Sender<Failure>, listing: Listing) {
+    async fn publish(&self, connection: &Connection, listing: Listing) {
         let Listing { tools, unreadable, .. } = listing;
         let refused = self.register(tools.clone());
         let registered = tools.len().saturating_sub(refused.len());
@@ -223,12 +217,7 @@ impl Life {
         for reason in &left_out {
             tracing::warn!(server = self.link.server(), reason, "a tool of an MCP server is left out");
         }
-        self.set(State::Connected(Connection {
-            peer: peer.clone(),
-            broken: broken.clone(),
-            tools: registered,
-            left_out: left_out.into(),
-        }));
+        self.set(State::Connected(Connection { tools: registered, left_out: left_out.into(), ..connection.clone() }));
         if let Some(catalogue) = self.catalogue.clone() {
             let saved = tokio::task::spawn_blocking(move || catalogue.save(&tools)).await;
             if let Ok(Err(error)) = saved {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
+use rmcp::handler::client::progress::ProgressDispatcher;
 use rmcp::service::Peer;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -54,6 +55,7 @@ pub(super) enum State {
 #[derive(Debug, Clone)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
+    pub(super) progress: ProgressDispatcher,
     /// Receives the first failure that makes the connection useless.
     pub(super) broken: mpsc::Sender<Failure>,
     /// Number of registered tools.

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use rmcp::handler::client::progress::ProgressDispatcher;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientRequest, CustomResult, Implementation, ListToolsRequest, ListToolsResult,
-    PaginatedRequestParams, ServerResult, Tool,
+    PaginatedRequestParams, ProgressNotificationParam, ServerResult, Tool,
 };
 use rmcp::service::{NotificationContext, Peer};
 use rmcp::{ClientHandler, RoleClient};
@@ -31,6 +32,8 @@ const MAX_NAME_BYTES: usize = 300;
 pub(super) struct HostHandler {
     /// Notified when the server reports that its tools changed.
     pub(super) changed: Arc<Notify>,
+    /// Hands the server's reports of progress to the calls that they belong to.
+    pub(super) progress: ProgressDispatcher,
 }
 
 impl ClientHandler for HostHandler {
@@ -41,6 +44,10 @@ impl ClientHandler for HostHandler {
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changed.notify_one();
+    }
+
+    async fn on_progress(&self, report: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.progress.handle_notification(report).await;
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use rmcp::RoleClient;
+use rmcp::handler::client::progress::ProgressSubscriber;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, RequestMetaObject, ServerResult, Tool as ListedTool,
 };
@@ -106,7 +108,7 @@ impl Tool for McpTool {
             let mut meta = RequestMetaObject::new();
             meta.set_traceparent(context.trace.to_string());
             let params = CallToolRequestParams::new(name).with_arguments(arguments);
-            match PendingCall::send(&connection, params, meta).await?.answer().await {
+            match PendingCall::send(&connection, params, meta).await?.answer(&context).await {
                 Ok(answer) => content::result(&full_name, answer),
                 Err(error) => Err(call_error(&link, &connection, error).await),
             }
@@ -144,6 +146,8 @@ async fn call_error(link: &Link, connection: &Connection, error: ServiceError) -
 /// Call that the server has not answered. Dropping it sends the server a cancellation.
 struct PendingCall<'a> {
     handle: Option<RequestHandle<RoleClient>>,
+    /// The server's reports of its progress.
+    reports: ProgressSubscriber,
     connection: &'a Connection,
 }
 
@@ -160,7 +164,10 @@ impl<'a> PendingCall<'a> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let options = PeerRequestOptions::no_options().with_meta(meta);
         match connection.peer.send_request_with_option(request, options).await {
-            Ok(handle) => Ok(Self { handle: Some(handle), connection }),
+            Ok(handle) => {
+                let reports = connection.progress.subscribe(handle.progress_token.clone()).await;
+                Ok(Self { handle: Some(handle), reports, connection })
+            }
             Err(_) => Err(ToolError::new(
                 "the call was not sent, because the connection to the MCP server has just ended; try again in a few \
                  seconds",
@@ -168,10 +175,18 @@ impl<'a> PendingCall<'a> {
         }
     }
 
-    /// Waits for the answer.
-    async fn answer(mut self) -> Result<ServerResult, ServiceError> {
+    /// Waits for the answer, and passes reports of progress on until it comes.
+    async fn answer(mut self, context: &CallContext) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.handle else { return Err(ServiceError::TransportClosed) };
-        let answer = (&mut handle.rx).await;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.reports.next() => {
+                    context.progress(report.progress, report.total, report.message.unwrap_or_default());
+                }
+                answer = &mut handle.rx => break answer,
+            }
+        };
         self.handle = None;
         answer.unwrap_or(Err(ServiceError::TransportClosed))
     }

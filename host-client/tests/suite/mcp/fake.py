@@ -50,7 +50,8 @@ HOSTILE = [
     {"name": "described", "description": ESCAPE + "\r\nfake.forged  read_only", "inputSchema": OBJECT},
     {"name": "fails", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}},
 ]
-tools = {"odd": TOOLS + ODD, "zod": ZOD, "hostile": HOSTILE}.get(MODE, TOOLS)
+PROGRESS = [{"name": "count", "inputSchema": OBJECT, "annotations": {"readOnlyHint": True}}]
+tools = {"progress": PROGRESS, "odd": TOOLS + ODD, "zod": ZOD, "hostile": HOSTILE}.get(MODE, TOOLS)
 waiting = None
 
 
@@ -119,6 +120,15 @@ def call(request, name, arguments):
         send({**answer, "error": {"code": -32602, "message": "there is no such city", "data": arguments["data"]}})
     elif name == "refuse":
         send({**answer, "error": {"code": -32602, "message": "there is no such city"}})
+    elif name == "count":
+        token = request["params"]["_meta"]["progressToken"]
+        for done in range(1, arguments["to"] + 1):
+            report = {"progress": done, "total": arguments["to"], "message": f"step {done}"}
+            send({"method": "notifications/progress", "params": {"progressToken": token, **report}})
+        # Reports that belong to no call, and one that comes too late.
+        send({"method": "notifications/progress", "params": {"progressToken": "another", "progress": 1}})
+        send({**answer, "result": text("done")})
+        send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1000}})
     elif name == "environment":
         send({**answer, "result": {"content": [], "structuredContent": dict(os.environ)}})
     elif name == "ask":

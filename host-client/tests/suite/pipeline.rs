@@ -12,8 +12,9 @@ use host_client::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-use crate::support::{start_relay, within};
+use relay_test_support::within;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Pay {
@@ -60,7 +61,7 @@ struct Bank {
 
 impl Bank {
     async fn open(configure: impl FnOnce(Host) -> Host) -> Self {
-        let relay = start_relay(&[]).await;
+        let relay = within(LocalRelay::start()).await.unwrap();
         let done = Arc::default();
         let host = configure(Host::new(bank(&done)));
         let client = Client::connect(relay.client_config().await.unwrap(), host).await.unwrap();
@@ -161,18 +162,34 @@ async fn an_answer_holds_as_long_as_it_says() {
 
 #[tokio::test]
 async fn clocks_stand_still_while_a_person_thinks() {
-    let slow = CallbackApprover::new("slow", |_| async {
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
-        Approval::Once
+    let (asked, ran_out) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let person = (Arc::clone(&asked), Arc::clone(&ran_out));
+    let slow = CallbackApprover::new("slow", move |_| {
+        let (asked, ran_out) = person.clone();
+        async move {
+            asked.notify_one();
+            ran_out.notified().await;
+            Approval::Once
+        }
     });
     let bank = Bank::open(|host| host.approver(slow)).await;
-    let request = ExecuteRequest::new(format!("return await {PAY}"))
-        .always_in_sandbox()
-        .limit(LimitName::WallMs, 1_000)
-        .limit(LimitName::ToolCallMs, 500);
-    let outcome = within(bank.client.run(request)).await.unwrap();
+    let limited = |code: String| {
+        let request = ExecuteRequest::new(code).always_in_sandbox().bindings(["timers"]);
+        request.limit(LimitName::WallMs, 1_000).limit(LimitName::ToolCallMs, 500)
+    };
+    // The person answers when the time of another execution with the same limits, begun later, has run out.
+    let other = async {
+        asked.notified().await;
+        let waiting = limited("await new Promise((go) => setTimeout(go, 60_000))".into());
+        let error = bank.client.run(waiting).await.unwrap_err();
+        assert_eq!(error.code().unwrap(), &ErrorCode::Timeout, "{error}");
+        ran_out.notify_one();
+    };
+    let (outcome, ()) =
+        within(async { tokio::join!(bank.client.run(limited(format!("return await {PAY}"))), other) }).await;
+    let outcome = outcome.unwrap();
     assert_eq!(outcome.value().unwrap(), json!(5));
-    assert!(outcome.usage.approval >= Duration::from_millis(1_400), "{:?}", outcome.usage);
+    assert!(outcome.usage.approval >= Duration::from_secs(1), "{:?}", outcome.usage);
     assert!(outcome.usage.wall < Duration::from_secs(1), "{:?}", outcome.usage);
 }
 
@@ -208,7 +225,7 @@ async fn code_cannot_wear_people_out() {
 
 #[tokio::test]
 async fn a_result_that_its_schema_forbids_never_reaches_the_code() {
-    let relay = start_relay(&[]).await;
+    let relay = within(LocalRelay::start()).await.unwrap();
     let tools = Tools::new();
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     for (name, answer) in [("t.good", r#"{"n":1}"#), ("t.bad", r#"{"n":"x"}"#), ("t.junk", "{]"), ("t.none", "")] {
@@ -311,7 +328,7 @@ async fn events_tell_the_story_in_its_order() {
 
 #[tokio::test]
 async fn tools_can_change_while_a_client_is_connected() {
-    let relay = start_relay(&[]).await;
+    let relay = within(LocalRelay::start()).await.unwrap();
     let tools = Tools::new();
     let client = Client::connect(relay.client_config().await.unwrap(), tools.clone()).await.unwrap();
     let run = async |code: &str| {
@@ -330,18 +347,19 @@ async fn tools_can_change_while_a_client_is_connected() {
 
 #[tokio::test]
 async fn manifests_limit_time_size_and_number() {
-    let relay = start_relay(&[]).await;
+    let relay = within(LocalRelay::start()).await.unwrap();
     let tools = Tools::new();
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut spec = ToolSpec::new("t.few", "Two at a time", json!({})).effect(Effect::ReadOnly);
     spec.manifest.concurrency = Some(2);
-    let counted = (Arc::clone(&running), Arc::clone(&most));
+    // Each call waits for another one that runs beside it.
+    let counted = (Arc::clone(&running), Arc::clone(&most), Arc::new(tokio::sync::Barrier::new(2)));
     tools
         .add_with(spec, move |_, _| {
-            let (running, most) = counted.clone();
+            let (running, most, pair) = counted.clone();
             async move {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                pair.wait().await;
                 running.fetch_sub(1, Ordering::SeqCst);
                 Ok("1".into())
             }
@@ -448,7 +466,7 @@ async fn a_call_without_code_passes_the_same_steps() {
 
 #[tokio::test]
 async fn a_trace_goes_through_to_the_tool() {
-    let relay = start_relay(&[]).await;
+    let relay = within(LocalRelay::start()).await.unwrap();
     let tools = Tools::new();
     let spec = ToolSpec::new("t.trace", "", json!({})).effect(Effect::ReadOnly);
     let trace = |_, context: host_client::CallContext| async move { Ok(format!("\"{}\"", context.trace).into()) };
@@ -465,7 +483,7 @@ async fn a_trace_goes_through_to_the_tool() {
 
 #[tokio::test]
 async fn what_a_session_was_given_is_not_another_sessions_nor_another_tools() {
-    let relay = start_relay(&[]).await;
+    let relay = within(LocalRelay::start()).await.unwrap();
     let (done, asked) = (Arc::default(), Arc::default());
     let answers = [Approval::Session, Approval::Once, Approval::Once];
     let host = Arc::new(Host::new(bank(&done)).approver(approver(&asked, answers)));
@@ -495,8 +513,9 @@ async fn questions_are_asked_one_after_the_other_and_each_has_its_time() {
     let noted = Arc::clone(&seen);
     let slow = CallbackApprover::new("slow", move |request: ApprovalRequest| {
         noted.lock().unwrap().push(request.deadline.saturating_duration_since(tokio::time::Instant::now()));
-        async {
-            tokio::time::sleep(Duration::from_millis(400)).await;
+        async move {
+            // With 600 of its 1,000 ms left, so that all five together take longer than one may.
+            tokio::time::sleep_until(request.deadline - Duration::from_millis(600)).await;
             Approval::Once
         }
     });

@@ -1,18 +1,17 @@
 //! The short paths: one tool call is made on the host, and nobody can tell by the outcome.
 
-use std::sync::Arc;
-
 use host_client::event::Route;
+use host_client::local::TokenRequest;
 use host_client::{
-    CallContext, Check, Effect, Error, ErrorCode, Event, ExecuteRequest, ExecutionError, LargeIntegers, LimitName,
-    Outcome, ToolSpec, Tools,
+    CallContext, Check, Client, ClientConfig, Effect, Error, ErrorCode, Event, ExecuteRequest, ExecutionError,
+    LargeIntegers, LimitName, LocalRelay, Outcome, ToolSpec, Tools,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use crate::support::{Fixture, connect, connect_as, start_relay, within};
+use relay_test_support::within;
 
 /// Results that JSON can hold and that JavaScript reads in its own way.
 const ODD: [&str; 18] = [
@@ -72,10 +71,16 @@ fn tools() -> Tools {
     tools
 }
 
+/// A relay, and a client of it with the tools.
+struct Fixture {
+    relay: LocalRelay,
+    client: Client,
+}
+
 async fn fixture() -> Fixture {
-    let relay = start_relay(&[]).await;
-    let client = connect(&relay, tools()).await;
-    Fixture { relay, client, seen: Arc::default() }
+    let relay = within(LocalRelay::start()).await.unwrap();
+    let client = within(Client::connect(relay.client_config().await.unwrap(), tools())).await.unwrap();
+    Fixture { relay, client }
 }
 
 fn request(code: &str) -> ExecuteRequest {
@@ -394,7 +399,9 @@ async fn tokens_patterns_and_limits_hold_on_the_short_path() {
     assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Relay, "UNKNOWN_TOOL"));
     let (path, seen) = run(&fixture, only(r#"{"tool":"exa.search"}"#)).await;
     assert_eq!((path, seen.error.unwrap().tool.unwrap().1.as_str()), (Route::Host, "UNKNOWN_TOOL"));
-    let client = connect_as(&fixture.relay, &["--subject", "s", "--tools", "my-backend.*"], tools()).await.unwrap();
+    let narrow = TokenRequest::new("s").tools(["my-backend.*"]);
+    let token = fixture.relay.token_for(&narrow).await.unwrap();
+    let client = within(Client::connect(ClientConfig::new(fixture.relay.url(), token), tools())).await.unwrap();
     for code in [r#"{"tool":"exa.search"}"#, "return await mcp.call('exa.search', {})", "return exa.search({})"] {
         let error = within(client.run(request(code))).await.unwrap_err();
         assert_eq!(error.code(), Some(&ErrorCode::EvalError.into()), "{code}: {error}");
