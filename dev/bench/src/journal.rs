@@ -11,13 +11,13 @@ use crate::report::{Table, Times, micros};
 
 /// The bytes of an entry's content.
 const CONTENT_BYTES: usize = 200;
-/// How many entries are appended, one after the other.
+/// The number of entries with [`Durability::Process`].
 const ENTRIES: usize = 10_000;
-/// How many where every commit waits for the disk.
+/// The number of entries with [`Durability::Power`], which are slower.
 const DURABLE_ENTRIES: usize = 1_000;
 
-/// Appends entries one by one to files in a folder of the present one, so that the disk is the one that is meant; adds a row
-/// for each durability, and the bytes of an entry. No relay takes part.
+/// Appends entries one by one and adds the times for each durability, and the bytes of an entry. The files lie below
+/// the current folder, since `/tmp` may be in memory. No relay takes part.
 pub(crate) async fn journal(scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(".")?;
     let fast = append(&folder.path().join("process.db"), Durability::Process, ENTRIES / scale).await?;

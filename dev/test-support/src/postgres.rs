@@ -1,7 +1,7 @@
-//! Real Postgres servers, from the programs that Debian's package `postgresql` installs.
+//! Real Postgres servers, run by the programs of Debian's package `postgresql`.
 //!
-//! A server has a folder of its own below `/tmp` and a socket in it; nobody else on the machine can reach it. It ends with
-//! the test, also when the test is killed.
+//! Each server has a folder below `/tmp` with its socket, for one user alone. It ends with the test, even if the test
+//! is killed.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 use crate::PATIENCE;
 
-/// Debian puts the programs of each version into a folder below this one.
+/// The folder of Debian's packages, with a folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// The user `nobody`, as which the server runs where the tests are root's: it refuses to be root.
+/// The id of the user `nobody`. Tests of root run the server as this user, since it refuses to run as root.
 const NOBODY: u32 = 65534;
-/// The port whose number names the socket of a server that listens on none.
+/// The port of servers that have only a socket, whose name contains it.
 const DEFAULT_PORT: u16 = 5432;
-/// Runs the server until its own standard input is closed, which it is when the test is gone.
+/// A script that runs the server until standard input is closed, as the end of the test does.
 const WATCHDOG: &str = r#""$@" & server=$!; read -r _; kill -QUIT "$server"; wait "$server""#;
 
 /// A server. It ends when this is dropped.
@@ -33,13 +33,13 @@ pub struct Postgres {
     /// `None`: it is stopped.
     watchdog: Mutex<Option<Child>>,
     settings: Vec<String>,
-    /// The port, which also names the socket.
+    /// The port, which is also part of the socket's name.
     port: u16,
     databases: AtomicU32,
 }
 
 impl Postgres {
-    /// Returns the server that tests share which run at the same time.
+    /// Returns a server that is shared by the tests of this process.
     ///
     /// # Panics
     /// It cannot be started.
@@ -66,7 +66,7 @@ impl Postgres {
     /// # Panics
     /// It cannot be started.
     pub fn start_on_loopback(settings: &[&str]) -> Self {
-        // Postgres takes no listener that is open already.
+        // Postgres cannot take over an open listener, so the port is only probably still free.
         let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("there is a free port").port();
         Self::start_at(port, &[settings, &["listen_addresses=127.0.0.1"]].concat())
@@ -89,7 +89,7 @@ impl Postgres {
         server
     }
 
-    /// Returns the folder that the server may read and that nobody else can see into but its user and root.
+    /// Returns the server's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -126,7 +126,7 @@ impl Postgres {
         run(psql.args(["--set=ON_ERROR_STOP=1", "--dbname", name, "--command", sql])).trim().to_owned()
     }
 
-    /// Stops the server as a crash does.
+    /// Stops the server without a shutdown, as a crash does.
     ///
     /// # Panics
     /// It does not stop.
@@ -177,7 +177,7 @@ impl Postgres {
         command
     }
 
-    /// A command as the server's user.
+    /// Makes a command that runs as the server's user.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         if !is_root() {
             return Command::new(program);
@@ -196,7 +196,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Hands a file or folder to the server's user, who alone may read it then.
+/// Makes the server's user the owner of a file or folder, and the only one who may read it.
 ///
 /// # Errors
 /// The permissions cannot be changed.
@@ -225,7 +225,7 @@ fn new_folder() -> io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let folder = PathBuf::from(format!("/tmp/postgres-{}-{number}", std::process::id()));
-    // One that a killed process of the same id has left.
+    // A killed process with the same id may have left one.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder)?;
     hand_over(&folder)?;

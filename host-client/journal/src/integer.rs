@@ -1,13 +1,13 @@
-//! Numbers as databases store them: signed, in 64 bits.
+//! Conversion of numbers for databases, which have signed ones of 64 bits.
 
 use host_client_core::JournalError;
 
-/// Converts a number for a database. One that is too large becomes the largest, which no entry and no call ever has.
+/// Converts a number for a database. A larger one than it can store becomes the largest, which no entry or call has.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Converts a number that a database gave.
+/// Converts a number from a database.
 ///
 /// # Errors
 /// [`JournalError::Damaged`]: it is negative.

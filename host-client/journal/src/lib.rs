@@ -3,10 +3,10 @@
 //! Applications name the crate `host-client`, which re-exports all of this. The storages do not depend on each other:
 //! - [`SqliteJournal`]: one file, which several processes of one machine may share
 //! - [`PostgresJournal`]: a schema of a Postgres database, which several machines may share
-//! - `migration`: which changes of its schema a storage still needs
-//! - `integer`: numbers as databases store them
+//! - `migration`: versions of a schema
+//! - `integer`: conversion of numbers for databases
 //!
-//! Both keep the same tables, as their `schema` folders show, and pass the same tests.
+//! Both have the same tables, which their `schema` folders describe, and pass the same tests.
 #![warn(missing_docs)]
 
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

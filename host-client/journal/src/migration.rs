@@ -1,9 +1,9 @@
-//! Versions of a storage's schema, and the changes that lead to the newest one.
+//! Versions of a schema.
 
 use host_client_core::JournalError;
 
-/// Returns the changes that a storage of version `found` still needs, with the version that each leads to. A storage
-/// without tables has version 0. `changes` are all that this program knows, from version 1 on.
+/// Returns the changes that a schema of version `found` still needs, each with the version that it leads to. An absent
+/// schema has version 0. `changes` are all known changes, from version 1 on.
 ///
 /// # Errors
 /// [`JournalError::Version`]: it is newer than this program. [`JournalError::Damaged`]: the version is negative.

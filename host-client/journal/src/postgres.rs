@@ -1,13 +1,9 @@
 //! The journal in a Postgres database.
 //!
-//! In the order in which an append goes through them:
-//! - `change`: one statement for each kind of change
-//! - `link`: the connection, which is made again when it is lost
-//! - `address`: where the server is, and whether by TLS
-//! - `open`: the tables of a new journal
-//! - `fault`: the server's errors as the journal's
-//!
-//! And beside it `read`: what is asked of the tables.
+//! - `change`: the statement of each change; `read`: the statement of each query
+//! - `link`: the connection, and its restoration; `address`: the server and TLS
+//! - `open`: the schema
+//! - `fault`: translation of errors
 
 mod address;
 mod change;
@@ -40,15 +36,14 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Sets the authorities, in PEM, one of which has to have issued the server's certificate; by default, those that
-    /// Mozilla trusts. The address can name their file, too: `sslrootcert=FILE`.
+    /// Sets the certificate authorities, in PEM, that may issue the server's certificate; by default those that Mozilla
+    /// trusts. The address can name their file as well: `sslrootcert=FILE`.
     #[must_use]
     pub fn authorities(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { authorities: Some(pem.into()), ..self }
     }
 
-    /// Sets for how long a lost connection is tried to be made again, before [`JournalError::Unavailable`]; by default
-    /// 10 s.
+    /// Sets the time for which reconnecting is tried before [`JournalError::Unavailable`]; by default 10 s.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -61,7 +56,7 @@ impl PostgresOptions {
     pub async fn connect(self, address: &str) -> Result<PostgresJournal, JournalError> {
         let address = Address::parse(address, self.authorities.as_deref())?;
         let link = Link::new(address, self.patience);
-        link.ask(open::open).await?;
+        link.query(open::open).await?;
         Ok(PostgresJournal { link })
     }
 }
@@ -70,8 +65,8 @@ impl PostgresOptions {
 /// with Postgres 15.
 ///
 /// Acknowledged entries are as safe as the server makes them: with its `synchronous_commit` at `on`, the default, they
-/// survive a power failure. A lost connection is made again, and what was under way goes on: it happens once, even where
-/// the answer to it was lost.
+/// survive a power failure. After the connection was lost, it reconnects and repeats what had no answer, without doing
+/// anything twice.
 #[derive(Debug)]
 pub struct PostgresJournal {
     link: Link,
@@ -85,13 +80,13 @@ impl PostgresJournal {
 
     /// Opens the journal in a database, and creates its schema if it is absent.
     ///
-    /// The address has one of the forms that `psql` takes: `postgres://user:password@host:5432/database?sslmode=require`,
-    /// or `host=… user=… dbname=…`. A server on another machine is reached by TLS, and has to prove by its certificate that
-    /// it is the one of that name, unless the address says `sslmode=disable`; one on this machine is only where the address
-    /// says `sslmode=require`.
+    /// The address has one of the forms that `psql` takes:
+    /// `postgres://user:password@host:5432/database?sslmode=require`, or `host=… user=… dbname=…`. TLS with a verified
+    /// certificate is used for servers on other machines, unless the address says `sslmode=disable`, and for servers on
+    /// this machine if the address says `sslmode=require`.
     ///
     /// # Errors
-    /// [`JournalError::Unavailable`]: the address is none, or the server cannot be reached or does not let this user in;
+    /// [`JournalError::Unavailable`]: the address is invalid, the server cannot be reached, or it refuses this user;
     /// [`JournalError::ReadOnly`]: the user may not write; [`JournalError::Version`]: newer software has written the
     /// journal; [`JournalError::Full`], [`JournalError::Busy`], [`JournalError::Damaged`].
     pub async fn connect(address: &str) -> Result<Self, JournalError> {
@@ -113,31 +108,31 @@ impl Journal for PostgresJournal {
     }
 
     fn run(&self, id: RunId) -> JournalFuture<'_, Option<RunHead>> {
-        Box::pin(async move { self.link.ask(|client| read::run(client, &id)).await })
+        Box::pin(async move { self.link.query(|client| read::run(client, &id)).await })
     }
 
     fn plan(&self, id: RunId) -> JournalFuture<'_, Option<String>> {
-        Box::pin(async move { self.link.ask(|client| read::plan(client, &id)).await })
+        Box::pin(async move { self.link.query(|client| read::plan(client, &id)).await })
     }
 
     fn entries(&self, run: RunId, after: u64) -> JournalFuture<'_, Vec<JournalEntry>> {
-        Box::pin(async move { self.link.ask(|client| read::entries(client, &run, after)).await })
+        Box::pin(async move { self.link.query(|client| read::entries(client, &run, after)).await })
     }
 
     fn runs(&self, filter: RunFilter) -> JournalFuture<'_, Vec<RunHead>> {
-        Box::pin(async move { self.link.ask(|client| read::runs(client, &filter)).await })
+        Box::pin(async move { self.link.query(|client| read::runs(client, &filter)).await })
     }
 
     fn claim(&self, run: RunId, claim: Claim, now_ms: i64) -> JournalFuture<'_, ()> {
-        Box::pin(async move { self.link.ask(|client| change::take(client, &run, &claim, now_ms)).await })
+        Box::pin(async move { self.link.query(|client| change::take(client, &run, &claim, now_ms)).await })
     }
 
     fn renew(&self, claim: Claim) -> JournalFuture<'_, ()> {
-        Box::pin(async move { self.link.ask(|client| change::renew(client, &claim)).await })
+        Box::pin(async move { self.link.query(|client| change::renew(client, &claim)).await })
     }
 
     fn release(&self, run: RunId, holder: String) -> JournalFuture<'_, ()> {
-        Box::pin(async move { self.link.ask(|client| change::release(client, &run, &holder)).await })
+        Box::pin(async move { self.link.query(|client| change::release(client, &run, &holder)).await })
     }
 
     fn instruct(&self, run: RunId, instruction: Instruction) -> JournalFuture<'_, ()> {
@@ -147,11 +142,11 @@ impl Journal for PostgresJournal {
     }
 
     fn instructions(&self, after: u64) -> JournalFuture<'_, Vec<NumberedInstruction>> {
-        Box::pin(async move { self.link.ask(|client| read::instructions(client, after)).await })
+        Box::pin(async move { self.link.query(|client| read::instructions(client, after)).await })
     }
 
     fn instructions_of(&self, run: RunId) -> JournalFuture<'_, Vec<Instruction>> {
-        Box::pin(async move { self.link.ask(|client| read::instructions_of(client, &run)).await })
+        Box::pin(async move { self.link.query(|client| read::instructions_of(client, &run)).await })
     }
 
     fn forget(&self, run: RunId, holder: String, now_ms: i64) -> JournalFuture<'_, bool> {

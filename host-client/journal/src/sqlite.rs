@@ -1,14 +1,10 @@
 //! The journal in an SQLite file.
 //!
-//! In the order in which an append goes through them:
-//! - `writer`: one thread, which commits together what has queued up together
-//! - `change`: what each kind of change does to the tables
-//!
-//! And beside it:
-//! - `reader`: one thread for questions; `read`: what is asked of the tables
-//! - `worker`: what the two threads have in common
-//! - `open`: the connection, and the tables of a new file; `file`: the new file itself
-//! - `fault`: SQLite's errors as the journal's
+//! - `writer`: the thread that makes changes, in groups; `change`: the statements of each change
+//! - `reader`: the thread that runs queries; `read`: the statements of each query
+//! - `worker`: a thread with a connection, which both of them are
+//! - `open`: connections and the schema; `file`: creation of the file
+//! - `fault`: translation of errors
 
 mod change;
 mod fault;
@@ -33,14 +29,14 @@ use fault::Place;
 use reader::Reader;
 use writer::Writer;
 
-/// What the entries that were acknowledged survive.
+/// The failures that acknowledged entries survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The end of every process, by `kill -9` too (`synchronous=NORMAL`). After a power failure, or a crash of the
-    /// kernel, the last entries may be missing; the others are whole.
+    /// The end of the process, also by `kill -9` (`synchronous=NORMAL`). After a power failure or a crash of the
+    /// kernel, the last entries may be missing; the journal is consistent without them.
     #[default]
     Process,
-    /// A power failure, too (`synchronous=FULL`): every commit waits for the disk.
+    /// A power failure as well (`synchronous=FULL`): every commit waits for the disk.
     Power,
 }
 
@@ -58,13 +54,13 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// Sets what acknowledged entries survive; by default [`Durability::Process`].
+    /// Sets the failures that acknowledged entries survive; by default [`Durability::Process`].
     #[must_use]
     pub fn durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }
 
-    /// Sets how long to wait for other processes that write to the file, before [`JournalError::Busy`]; by default 5 s.
+    /// Sets the time to wait for other processes that write to the file, before [`JournalError::Busy`]; by default 5 s.
     #[must_use]
     pub fn busy_timeout(self, busy_timeout: Duration) -> Self {
         Self { busy_timeout, ..self }
@@ -84,11 +80,11 @@ impl SqliteOptions {
 
 /// A journal in one SQLite file, which several processes of one machine may have open.
 ///
-/// Beside the file lie two more, with `-wal` and `-shm` at the end of their names: they belong to it, and whoever copies
-/// it while it is open copies all three at once, or uses `sqlite3 FILE '.backup COPY'`. The file must be on a disk of this
-/// machine: locks of network file systems are not to be relied on.
+/// While it is open, two more files lie beside it, with `-wal` and `-shm` at the end of their names: they belong to it.
+/// To copy it, use `sqlite3 FILE '.backup COPY'`. The file must be on a local disk, since locks of network file systems
+/// are not reliable.
 ///
-/// Acknowledged entries survive the process; [`Durability`] says what else.
+/// Acknowledged entries survive the end of the process, and more where [`Durability`] says so.
 #[derive(Debug)]
 pub struct SqliteJournal {
     place: Arc<Place>,
@@ -102,11 +98,11 @@ impl SqliteJournal {
         SqliteOptions::default()
     }
 
-    /// Opens the journal in a file. A file that is absent is created, readable and writable by its owner alone, and so are
-    /// its folders.
+    /// Opens the journal in a file. An absent file and its absent folders are created with permissions for their owner
+    /// alone.
     ///
     /// # Errors
-    /// [`JournalError::Unavailable`]: the file cannot be opened, or is something else than a journal;
+    /// [`JournalError::Unavailable`]: the file cannot be opened, or is not a journal;
     /// [`JournalError::ReadOnly`], [`JournalError::Full`], [`JournalError::Busy`], [`JournalError::Damaged`];
     /// [`JournalError::Version`]: newer software has written it.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
@@ -118,8 +114,8 @@ impl SqliteJournal {
         self.place.path()
     }
 
-    /// Closes the file, after all that was asked for is done; then it is complete without its `-wal`, unless another
-    /// process has it open. Dropping the journal does the same in the background.
+    /// Finishes all pending changes and closes the file. It is then complete without its `-wal`, unless another process
+    /// has it open. Dropping the journal does the same in the background.
     pub async fn close(self) {
         self.reader.close().await;
         self.writer.close().await;

@@ -175,7 +175,8 @@ pub struct RunFilter {
     pub unfinished: bool,
     /// The maximum number of runs.
     pub limit: usize,
-    /// The beginning ([`RunHead::created_ms`]) and the id of the last run of the list before, after which this one begins;
+    /// The beginning ([`RunHead::created_ms`]) and the id of the last run of the list before, after which this one
+    /// begins;
     /// `None`: it is the first list. The run itself may be gone by now.
     pub after: Option<(i64, RunId)>,
 }
@@ -183,23 +184,24 @@ pub struct RunFilter {
 /// The future of a journal's answer.
 pub type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
-/// A storage of durable runs. Its futures may be dropped: what they began is then done or not, as a whole. The same holds
-/// for a change that ends with [`JournalError::Unavailable`].
+/// A storage of durable runs. Its futures may be dropped: what they began is then done or not, as a whole. The same
+/// holds for a change that ends with [`JournalError::Unavailable`].
 pub trait Journal: fmt::Debug + Send + Sync + 'static {
-    /// Adds a run with the status [`RunStatus::Running`], which the holder of `claim` holds. What it holds, it holds until
-    /// the claim's time from now on.
+    /// Adds a run with the status [`RunStatus::Running`], which the holder of `claim` holds. What it holds, it holds
+    /// until the claim's time from now on.
     ///
     /// # Errors
     /// [`JournalError::Exists`], and the errors of every storage: [`JournalError::Full`], [`JournalError::ReadOnly`],
     /// [`JournalError::Busy`], [`JournalError::Damaged`], [`JournalError::Unavailable`].
     fn create(&self, run: NewRun, claim: Claim) -> JournalFuture<'_, ()>;
 
-    /// Appends entries to a run that `holder` holds, all or none. A holder whose time is over still holds what nobody has
-    /// taken since.
+    /// Appends entries to a run that `holder` holds, all or none. A holder whose time is over still holds what nobody
+    /// has taken since.
     ///
     /// # Errors
-    /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: another process holds the run; [`JournalError::Unclaimed`]:
-    /// nobody does; [`JournalError::Conflict`]: the first number is not the next one; and those of every storage.
+    /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: another process holds the run;
+    /// [`JournalError::Unclaimed`]: nobody does; [`JournalError::Conflict`]: the first number is not the next one; and
+    /// those of every storage.
     fn append(&self, run: RunId, holder: String, batch: Batch) -> JournalFuture<'_, ()>;
 
     /// Returns a run; `None`: there is none with this id.
@@ -226,8 +228,8 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// Those of every storage.
     fn runs(&self, filter: RunFilter) -> JournalFuture<'_, Vec<RunHead>>;
 
-    /// Lets the holder of `claim` hold a run, and all that it holds until the claim's time. `now_ms` is the present, by which
-    /// another holder's time is over or is not.
+    /// Lets the holder of `claim` hold a run, and all that it holds until the claim's time. `now_ms` is the present, by
+    /// which another holder's time is over or is not.
     ///
     /// # Errors
     /// [`JournalError::Unknown`]; [`JournalError::Claimed`]: another process holds it; and those of every storage.
@@ -245,15 +247,16 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// [`JournalError::Unknown`], and those of every storage.
     fn release(&self, run: RunId, holder: String) -> JournalFuture<'_, ()>;
 
-    /// Leaves an instruction for the process that holds the run. Anybody may, without a claim; the first one about a call
-    /// counts.
+    /// Leaves an instruction for the process that holds the run. Anybody may, without a claim; the first one about a
+    /// call counts.
     ///
     /// # Errors
-    /// [`JournalError::Unknown`]; [`JournalError::Instructed`]: there is one about this call; and those of every storage.
+    /// [`JournalError::Unknown`]; [`JournalError::Instructed`]: there is one about this call; and those of every
+    /// storage.
     fn instruct(&self, run: RunId, instruction: Instruction) -> JournalFuture<'_, ()>;
 
-    /// Returns the instructions for all runs with numbers above `after`, in the order of their numbers: at most 1,000, so
-    /// that an empty answer alone says that there are no more.
+    /// Returns the instructions for all runs with numbers above `after`, in the order of their numbers: at most 1,000,
+    /// so that an empty answer alone says that there are no more.
     ///
     /// # Errors
     /// Those of every storage.

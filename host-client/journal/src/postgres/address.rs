@@ -1,4 +1,4 @@
-//! Where the server is, and whether the way there is by TLS.
+//! The address of the server, and its TLS settings.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
 
-/// How long one attempt to connect may take, where the address does not say (`connect_timeout`).
+/// The timeout of one attempt to connect, unless the address sets `connect_timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the server's machine may leave unacknowledged what was sent to it, where the address does not say
-/// (`tcp_user_timeout`).
+/// The time for which sent data may stay unacknowledged by the server's machine, unless the address sets
+/// `tcp_user_timeout`.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The server, the user and the database.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) config: Config,
-    /// How to speak TLS; `None`: without.
+    /// The TLS connector; `None`: no TLS.
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
 impl Address {
-    /// Reads an address in one of the forms that `psql` takes. `authorities` are in PEM.
+    /// Parses an address in one of the forms that `psql` takes. `authorities` are in PEM.
     ///
     /// # Errors
-    /// [`JournalError::Unavailable`]: it has another form, or the authorities cannot be used.
+    /// [`JournalError::Unavailable`]: it is invalid, or the authorities cannot be used.
     pub(super) fn parse(text: &str, authorities: Option<&[u8]>) -> Result<Self, JournalError> {
         let (text, file) = without_own_parameters(text);
         let mut config: Config =
@@ -42,7 +42,7 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("host-client-journal");
         }
-        // "If the server offers it" protects from nobody who stands between.
+        // TLS that is used only if the server offers it protects against no attacker.
         let is_wanted = match config.get_ssl_mode() {
             SslMode::Disable => false,
             SslMode::Prefer => !is_local(&config),
@@ -54,8 +54,8 @@ impl Address {
     }
 }
 
-/// Takes out of an address what `psql` knows and the library does not: `sslrootcert` and the modes that verify, as we do
-/// always. Returns the rest, and the file of the authorities.
+/// Removes the parameters from an address that `psql` knows and the library does not: `sslrootcert`, and the values of
+/// `sslmode` that verify certificates, which this crate always does. Returns the rest, and the file of the authorities.
 fn without_own_parameters(text: &str) -> (String, Option<String>) {
     let is_url = text.starts_with("postgres://") || text.starts_with("postgresql://");
     let Some((base, query)) = text.split_once('?').filter(|_| is_url) else {
@@ -71,11 +71,11 @@ fn without_own_parameters(text: &str) -> (String, Option<String>) {
             _ => drop(rest.append_pair(&name, &value)),
         }
     }
-    // The library reads `%20`, and not `+`.
+    // The library decodes `%20`, but not `+`.
     (format!("{base}?{}", rest.finish().replace('+', "%20")), file)
 }
 
-/// Whether all servers of an address are on this machine.
+/// Tells whether all servers of an address are on this machine.
 fn is_local(config: &Config) -> bool {
     let is_local_name = |name: &str| name == "localhost" || name.parse().is_ok_and(|it: IpAddr| it.is_loopback());
     config.get_hosts().iter().all(|host| match host {
@@ -95,7 +95,7 @@ fn connector(file: Option<&str>, authorities: Option<&[u8]>) -> Result<MakeRustl
 
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The configuration leaves its password out.
+        // The output of `Config` does not contain the password.
         f.debug_struct("Address").field("config", &self.config).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,8 @@
-//! Changes: each is one statement, which is done as a whole or not at all, in one round trip.
+//! Changes and their statements.
 //!
-//! A statement names all its conditions. Where it finds no row, another one finds out why. A change that was sent again,
-//! because the connection was lost, also asks whether the tables show it as made.
+//! Each change is one statement, and so atomic in one round trip. It contains all conditions; if it affects no row, a
+//! second statement finds the reason. A change that is repeated after a lost connection also checks whether its first
+//! attempt succeeded.
 
 use std::sync::Arc;
 
@@ -13,10 +14,10 @@ use super::fault::Failure;
 use super::read;
 use crate::integer::{signed, unsigned};
 
-/// How often a claim is tried while others change the run's holder.
+/// The number of attempts to take a run whose holder is changed by others meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// What a change looks at to find out why it was not made.
+/// The fields of a run that tell why a change was refused.
 struct Present {
     entries: u64,
     /// The claim of the process that holds the run.
@@ -56,7 +57,7 @@ impl Present {
     }
 }
 
-/// Makes a change. Returns whether there was a row that met all its conditions.
+/// Executes a statement. Returns whether it returned a row, that is, whether its conditions were met.
 async fn is_made(client: &Client, text: &str, parameters: &[(&(dyn ToSql + Sync), Type)]) -> Result<bool, Failure> {
     Ok(client.query_typed_opt(text, parameters).await?.is_some())
 }
@@ -86,7 +87,7 @@ pub(super) async fn create(client: Arc<Client>, is_again: bool, run: &NewRun, cl
     Err(JournalError::Exists(run.id.clone()).into())
 }
 
-/// Whether a run is there just as it is to be created.
+/// Tells whether a run exists exactly as it is to be created.
 async fn is_created(client: &Client, run: &NewRun, claim: &Claim) -> Result<bool, Failure> {
     let text = "SELECT FROM host_client_journal.runs JOIN host_client_journal.plans ON run = number
         WHERE id = $1 AND created_ms = $2 AND holder = $3 AND entries = 0 AND json::text = $4";
@@ -146,7 +147,7 @@ pub(super) async fn append(
     .into())
 }
 
-/// Whether the last entry of a batch is there. Its chain tells it from any other entry with its number.
+/// Tells whether the last entry of a batch exists. Its chain distinguishes it from other entries with its number.
 async fn is_appended(client: &Client, run: &RunId, batch: &Batch) -> Result<bool, Failure> {
     let Some(last) = batch.entries.last() else {
         return Ok(false);
@@ -202,7 +203,7 @@ pub(super) async fn instruct(
     run: &RunId,
     instruction: &Instruction,
 ) -> Result<(), Failure> {
-    // The row of the last number is locked until this is committed: so whoever sees a number sees all lower ones.
+    // The lock on the last number lasts until the commit, so numbers become visible in their order.
     let text = "WITH run AS (
             SELECT number FROM host_client_journal.runs WHERE id = $1 FOR KEY SHARE
         ), next AS (
@@ -230,7 +231,7 @@ pub(super) async fn forget(
     holder: &str,
     now_ms: i64,
 ) -> Result<bool, Failure> {
-    // The other tables' rows go with it.
+    // Foreign keys remove the rows of the other tables.
     let text = "DELETE FROM host_client_journal.runs
         WHERE id = $1 AND holder IS NOT DISTINCT FROM $2 RETURNING number";
     for _ in 0..ATTEMPTS {

@@ -1,4 +1,4 @@
-//! The server's errors, as errors of a journal that say what to do.
+//! Translation of the server's errors into [`JournalError`].
 
 use std::error::Error as _;
 
@@ -6,12 +6,12 @@ use host_client_core::JournalError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-/// The reason why a change or a question did not succeed.
+/// The reason why a change or a query failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The tables do not allow it. Nothing was changed.
+    /// A condition is not met. Nothing was changed.
     Refused(JournalError),
-    /// The server or the way to it has failed.
+    /// The server or the connection failed.
     Server(Error),
 }
 
@@ -36,7 +36,7 @@ impl From<Failure> for JournalError {
     }
 }
 
-/// Tells whether the connection is gone, or is about to be. What was asked last may have been done, or not.
+/// Tells whether the connection is lost. The last statement may have been executed or not.
 pub(super) fn is_lost(error: &Error) -> bool {
     match error.code() {
         Some(code) => {
@@ -48,15 +48,15 @@ pub(super) fn is_lost(error: &Error) -> bool {
     }
 }
 
-/// Tells whether the way to the server failed. What is wrong with its certificate, which is invalid data, stays so.
+/// Tells whether the connection broke. An invalid certificate is no such case: it stays invalid.
 fn is_broken(error: &std::io::Error) -> bool {
     error.kind() != std::io::ErrorKind::InvalidData
 }
 
-/// Makes an error of the server one of the journal.
+/// Translates an error of the server.
 fn fault(error: &Error) -> JournalError {
     let Some(told) = error.as_db_error() else {
-        // The library's own texts leave the cause to those who ask for it.
+        // The library's messages do not contain their cause.
         let text = error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
         return if is_wrong_value(error) { JournalError::Damaged(text) } else { JournalError::Unavailable(text) };
     };
@@ -75,7 +75,7 @@ fn fault(error: &Error) -> JournalError {
     }
 }
 
-/// Tells whether a column holds something else than was ever written to it.
+/// Tells whether a column holds a value of a type that is never written to it.
 fn is_wrong_value(error: &Error) -> bool {
     error.source().is_some_and(|it| it.is::<tokio_postgres::types::WrongType>() || it.is::<std::str::Utf8Error>())
 }

@@ -1,4 +1,4 @@
-//! The connection to the server, which is made again when it is lost.
+//! The connection to the server, and its restoration.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use super::fault::{Failure, is_lost};
 /// The first and the longest pause between attempts to connect.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 
-/// One connection, which all statements share: they are sent without waiting for one another.
+/// One connection that all statements share; they are pipelined.
 #[derive(Debug)]
 pub(super) struct Link {
     address: Address,
     patience: Duration,
-    /// `None`: there was none yet, or it was lost.
+    /// `None`: not connected yet, or the connection was lost.
     client: Mutex<Option<Arc<Client>>>,
 }
 
@@ -29,8 +29,8 @@ impl Link {
         Self { address, patience, client: Mutex::new(None) }
     }
 
-    /// Makes a change; again when the connection was lost before the answer came. Then `change` gets `true`, and has to
-    /// find out whether it was made the first time.
+    /// Makes a change, and repeats it if the connection was lost before its answer came. The repeated `change` gets
+    /// `true`, and has to check whether the first attempt succeeded.
     pub(super) async fn change<T, F>(&self, change: impl Fn(Arc<Client>, bool) -> F) -> Result<T, JournalError>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -50,15 +50,15 @@ impl Link {
         }
     }
 
-    /// Asks a question, or makes a change that may as well be made twice.
-    pub(super) async fn ask<T, F>(&self, question: impl Fn(Arc<Client>) -> F) -> Result<T, JournalError>
+    /// Runs a query, or a change that may be made twice.
+    pub(super) async fn query<T, F>(&self, query: impl Fn(Arc<Client>) -> F) -> Result<T, JournalError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        self.change(|client, _| question(client)).await
+        self.change(|client, _| query(client)).await
     }
 
-    /// Returns the connection. Where there is none, one caller makes it, and the others wait for it.
+    /// Returns the connection. If there is none, one caller connects and the others wait.
     async fn client(&self) -> Result<Arc<Client>, JournalError> {
         let mut slot = self.client.lock().await;
         if let Some(client) = slot.as_ref().filter(|client| !client.is_closed()) {
@@ -73,7 +73,7 @@ impl Link {
         self.client.lock().await.take_if(|client| Arc::ptr_eq(client, lost));
     }
 
-    /// Connects; tries again, while there is time, where the server cannot be reached just now.
+    /// Connects, and tries again for some time if the server cannot be reached.
     async fn connect_in_time(&self) -> Result<Client, JournalError> {
         let [first, longest] = PAUSES;
         let pauses = ExponentialBuilder::new().with_min_delay(first).with_max_delay(longest).without_max_times();
@@ -95,14 +95,14 @@ impl Link {
     }
 }
 
-/// Starts the task that reads and writes for a client, until the client is dropped or the connection is lost.
+/// Spawns the task that drives a connection until its client is dropped or the connection is lost.
 fn drive<S, T>((client, connection): (Client, Connection<S, T>)) -> Client
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
-        // Whoever waits for an answer gets an error, too.
+        // Pending statements get the error as well.
         if let Err(error) = connection.await {
             tracing::debug!(%error, "the connection to the journal's server has ended");
         }

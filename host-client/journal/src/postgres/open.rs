@@ -1,4 +1,4 @@
-//! The tables of a new journal.
+//! The schema.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use tokio_postgres::types::Type;
 use super::fault::Failure;
 use crate::migration;
 
-/// The changes that make the tables, from version 1 on. What was released is never changed.
+/// The changes of the schema, from version 1 on. A released one is never edited.
 const CHANGES: [&str; 1] = [include_str!("schema/1.sql")];
-/// Keeps other processes from making the tables at the same time: a number of our own, `RJnl`.
+/// Excludes other processes that update the schema. The number is arbitrary: `RJnl`.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1380609644)";
-/// Removes the names of processes that held something until a day ago, and hold no run.
+/// Removes processes whose time was over a day ago and that hold no run.
 const CLEANING: &str = "DELETE FROM host_client_journal.holders
     WHERE until_ms < (extract(epoch FROM now()) - 86400) * 1000
     AND NOT EXISTS (SELECT FROM host_client_journal.runs WHERE holder = name)";
 
-/// Brings the tables to the newest version.
+/// Updates the schema to the newest version.
 ///
 /// # Errors
 /// The journal is newer than this program, or the server fails.
 pub(super) async fn open(client: Arc<Client>) -> Result<(), Failure> {
-    // Mostly they are there, and this user need not be allowed to create any.
+    // An up-to-date schema needs no right to create tables.
     if pending(&client).await?.is_empty() {
         return Ok(client.batch_execute(CLEANING).await?);
     }
-    // One text is one transaction, which ends as a whole when the connection is lost.
+    // If the connection is lost, the server rolls back.
     client.batch_execute("BEGIN").await?;
     let result = migrate(&client).await;
     client.batch_execute(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
@@ -45,7 +45,7 @@ async fn migrate(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the changes that the tables still need.
+/// Returns the changes that the schema still needs.
 async fn pending(client: &Client) -> Result<Vec<(i64, &'static str)>, Failure> {
     let text = "SELECT to_regclass('host_client_journal.schema_version') IS NOT NULL";
     let has_version: bool = client.query_typed_one(text, &[]).await?.try_get(0)?;

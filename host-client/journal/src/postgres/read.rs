@@ -1,4 +1,4 @@
-//! What is asked of the tables: each question is one statement, and so of one moment.
+//! Queries and their statements. Each query is one statement, and so sees one state.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -13,10 +13,10 @@ use tokio_postgres::{Client, Row};
 use super::fault::Failure;
 use crate::integer::{signed, unsigned};
 
-/// How many instructions are returned at once.
+/// The maximum number of instructions that are returned at once.
 const INSTRUCTIONS: i64 = 1_000;
 
-/// A head with its claim; a condition follows.
+/// The statement for heads of runs, without its condition.
 const HEADS: &str = "SELECT id, created_ms, changed_ms, status, entries, holder, until_ms
     FROM host_client_journal.runs LEFT JOIN host_client_journal.holders ON name = holder";
 
@@ -34,7 +34,7 @@ pub(super) async fn plan(client: Arc<Client>, id: &RunId) -> Result<Option<Strin
 }
 
 pub(super) async fn runs(client: Arc<Client>, filter: &RunFilter) -> Result<Vec<RunHead>, Failure> {
-    // The condition is part of the text, so that the server sees the index that it can use.
+    // The condition is part of the statement, so that the server can choose the index for it.
     let which = if filter.unfinished { "status <> 'ended' AND" } else { "" };
     let text = format!("{HEADS} WHERE {which} (created_ms, id) > ($1, $2) ORDER BY created_ms, id LIMIT $3");
     let (created_ms, id) = filter.after.as_ref().map_or((i64::MIN, ""), |(created_ms, id)| (*created_ms, id.as_str()));
@@ -44,7 +44,7 @@ pub(super) async fn runs(client: Arc<Client>, filter: &RunFilter) -> Result<Vec<
 }
 
 pub(super) async fn entries(client: Arc<Client>, id: &RunId, after: u64) -> Result<Vec<JournalEntry>, Failure> {
-    // There is one row at least, if there is the run.
+    // A run that exists has at least one row.
     let text = "SELECT runs.entries, entries.number, kind, call, json::text, chain FROM host_client_journal.runs
         LEFT JOIN host_client_journal.entries ON run = runs.number AND entries.number > $2
         WHERE id = $1 ORDER BY entries.number";
@@ -71,7 +71,7 @@ pub(super) async fn instructions(client: Arc<Client>, after: u64) -> Result<Vec<
 }
 
 pub(super) async fn instructions_of(client: Arc<Client>, id: &RunId) -> Result<Vec<Instruction>, Failure> {
-    // There is one row at least, if there is the run.
+    // A run that exists has at least one row.
     let text = "SELECT call, json::text FROM host_client_journal.runs
         LEFT JOIN host_client_journal.instructions ON run = runs.number WHERE id = $1 ORDER BY instructions.number";
     let rows = client.query_typed(text, &[(&id.as_str(), Type::TEXT)]).await?;
@@ -110,7 +110,7 @@ fn head(row: &Row) -> Result<RunHead, Failure> {
     })
 }
 
-/// Reads an entry with its number; `None`: the row is there for the run's sake alone.
+/// Reads an entry with its number; `None`: the run has no entries, and the row only shows that the run exists.
 fn entry(row: &Row) -> Result<Option<(u64, JournalEntry)>, Failure> {
     let Some(number) = row.try_get::<_, Option<i64>>(1)? else {
         return Ok(None);
@@ -120,7 +120,7 @@ fn entry(row: &Row) -> Result<Option<(u64, JournalEntry)>, Failure> {
     Ok(Some((unsigned(number)?, entry)))
 }
 
-/// Reads a text that has a form of its own.
+/// Reads a column and parses its text.
 fn parsed<T: FromStr<Err: Display>>(row: &Row, column: usize) -> Result<T, Failure> {
     let text: String = row.try_get(column)?;
     Ok(text.parse().map_err(|error: T::Err| JournalError::Damaged(error.to_string()))?)

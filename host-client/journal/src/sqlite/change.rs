@@ -1,7 +1,7 @@
-//! Changes, and what each does to the tables.
+//! Changes and their statements.
 //!
-//! Each looks first whether it is allowed, and is refused before it has written anything. So one that is refused can share
-//! a transaction with others.
+//! Each change checks its conditions before it writes anything. A refused one has no effect, and so can share a
+//! transaction with others.
 
 use host_client_core::durable::{Batch, Claim, Instruction, JournalEntry, JournalError, NewRun, RunId, RunStatus};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -10,7 +10,7 @@ use super::fault::Failure;
 use super::read::number;
 use crate::integer::{signed, unsigned};
 
-/// A change, as the interface of journals describes it.
+/// A change, as the methods of [`Journal`](host_client_core::Journal) describe them.
 #[derive(Debug)]
 pub(super) enum Change {
     Create { run: NewRun, claim: Claim },
@@ -22,7 +22,7 @@ pub(super) enum Change {
     Forget { run: RunId, holder: String, now_ms: i64 },
 }
 
-/// What a change looks at before it is made.
+/// The fields of a run that changes check.
 struct Row {
     number: i64,
     entries: i64,
@@ -31,7 +31,7 @@ struct Row {
 }
 
 impl Change {
-    /// The bytes that wait with it, about.
+    /// Returns the approximate number of bytes that it holds.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Create { run, .. } => run.plan.len(),
@@ -41,7 +41,7 @@ impl Change {
         }
     }
 
-    /// Makes the change; says whether it changed anything.
+    /// Makes the change. Returns whether it changed anything.
     pub(super) fn apply(&self, tables: &Connection) -> Result<bool, Failure> {
         match self {
             Self::Create { run, claim } => create(tables, run, claim),
@@ -58,7 +58,8 @@ impl Change {
 impl Row {
     fn find(tables: &Connection, id: &RunId) -> Result<Option<Self>, Failure> {
         let mut statement = tables.prepare_cached(
-            "SELECT number, entries, holder, until_ms FROM runs LEFT JOIN holders ON holders.name = holder WHERE id = ?",
+            "SELECT number, entries, holder, until_ms FROM runs LEFT JOIN holders ON holders.name = holder
+             WHERE id = ?",
         )?;
         let read = |row: &rusqlite::Row<'_>| {
             let until_ms = row.get::<_, Option<i64>>(3)?.unwrap_or(0);
@@ -136,7 +137,8 @@ fn take(tables: &Connection, run: &RunId, claim: &Claim, now_ms: i64) -> Result<
 
 fn renew(tables: &Connection, claim: &Claim) -> Result<bool, Failure> {
     let mut upsert = tables.prepare_cached(
-        "INSERT INTO holders (name, until_ms) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms",
+        "INSERT INTO holders (name, until_ms) VALUES (?, ?)
+         ON CONFLICT (name) DO UPDATE SET until_ms = excluded.until_ms",
     )?;
     Ok(upsert.execute(params![claim.holder, claim.until_ms])? > 0)
 }
@@ -163,6 +165,6 @@ fn forget(tables: &Connection, run: &RunId, holder: &str, now_ms: i64) -> Result
         return Ok(false);
     };
     row.check_free(run, holder, now_ms)?;
-    // The other tables' rows go with it.
+    // Foreign keys remove the rows of the other tables.
     Ok(tables.prepare_cached("DELETE FROM runs WHERE number = ?")?.execute([row.number])? > 0)
 }

@@ -1,26 +1,26 @@
-//! SQLite's errors, as errors of a journal that say what to do.
+//! Translation of SQLite's errors into [`JournalError`].
 
 use std::path::{Path, PathBuf};
 
 use host_client_core::JournalError;
 use rusqlite::ErrorCode;
 
-/// The free bytes of a file system below which a failed write is taken for one that found no room: SQLite tells that of
-/// the journal's own file, but not of the files beside it.
+/// The free space of a file system, in bytes, below which an I/O error counts as a full disk: SQLite reports a full
+/// disk for the journal's own file, but not for the files beside it.
 const NO_ROOM_BYTES: u64 = 64 << 10;
 
-/// The place of a journal's file, which its errors name.
+/// The path of a journal's file, which its errors name.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
 }
 
-/// The reason why a change or a question did not succeed.
+/// The reason why a change or a query failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The tables do not allow it. Nothing was changed.
+    /// A condition is not met. Nothing was changed.
     Refused(JournalError),
-    /// SQLite could not do it. Some of it may be done, in the transaction.
+    /// SQLite failed. The transaction may contain a part of the change.
     Storage(rusqlite::Error),
 }
 
@@ -37,12 +37,12 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Place {
-    /// Takes a path, which may be relative to the present folder.
+    /// Makes a path absolute.
     ///
     /// # Errors
-    /// [`JournalError::Unavailable`]: it is empty, or there is no present folder.
+    /// [`JournalError::Unavailable`]: it is empty, or the current folder is unknown.
     pub(super) fn new(path: &Path) -> Result<Self, JournalError> {
-        // SQLite gives a meaning of its own to names such as `:memory:`; a path from the root on is a path.
+        // SQLite treats names such as `:memory:` specially, but never an absolute path.
         let absolute = std::path::absolute(path);
         let path = absolute.map_err(|error| JournalError::Unavailable(format!("{}: {error}", path.display())))?;
         Ok(Self { path })
@@ -52,12 +52,12 @@ impl Place {
         &self.path
     }
 
-    /// Names the file in an error.
+    /// Puts the path before a text.
     pub(super) fn says(&self, what: &str) -> String {
         format!("{}: {what}", self.path.display())
     }
 
-    /// Makes an error of the file system, met at `path`, one of the journal.
+    /// Translates an error of the file system at `path`.
     pub(super) fn io(&self, path: &Path, error: &std::io::Error) -> JournalError {
         let text = format!("{}: {error}", path.display());
         match error.kind() {
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// Makes a failure one error.
+    /// Translates a failure.
     pub(super) fn error(&self, failure: Failure) -> JournalError {
         match failure {
             Failure::Refused(error) => error,
@@ -77,13 +77,13 @@ impl Place {
         }
     }
 
-    /// Makes an error of SQLite one of the journal.
+    /// Translates an error of SQLite.
     pub(super) fn fault(&self, error: &rusqlite::Error) -> JournalError {
         use rusqlite::Error as E;
         let text = self.says(&error.to_string());
         match error {
             E::SqliteFailure(failure, _) => self.failure(failure.code, text),
-            // A column holds something else than was ever written to it.
+            // A column holds a value of a type that is never written to it.
             E::FromSqlConversionFailure(..)
             | E::IntegralValueOutOfRange(..)
             | E::InvalidColumnType(..)

@@ -1,4 +1,4 @@
-//! A new journal's file: nobody but its owner may read what tools were asked and what they answered.
+//! Creation of the file, for its owner alone: it will hold arguments and results of tools.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -15,15 +15,15 @@ use super::fault::Place;
 /// # Errors
 /// [`JournalError::ReadOnly`], [`JournalError::Full`] or [`JournalError::Unavailable`]: it cannot be created.
 pub(super) fn create(place: &Place) -> Result<(), JournalError> {
-    // Whoever closes a file loses all locks that its process has on it. So a file that exists is not opened here: SQLite
-    // may hold it already. This keeps others away from a new one until it is closed.
+    // Closing a file releases all POSIX locks of the process on it, also those of an open SQLite connection. So an
+    // existing file is not opened here, and a new one is closed before another thread can open it.
     static CREATION: Mutex<()> = Mutex::new(());
     let _alone = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
     let path = place.path();
     let folder = path.parent().unwrap_or(path);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| place.io(folder, &error))?;
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        // The folder's entry for the file has to last, too.
+        // The file's name has to survive a power failure, too.
         Ok(_) => File::open(folder).and_then(|it| it.sync_all()).map_err(|error| place.io(folder, &error)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             warn_of_readers(path);

@@ -1,4 +1,4 @@
-//! Opening the file: the connection's settings, and the tables of a new journal.
+//! Connections and their settings, and the schema.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use super::fault::{Failure, Place};
 use super::{Durability, SqliteOptions, file};
 use crate::migration;
 
-/// The number in the head of a file by which `file` and we know a journal: "RJnl".
+/// The application id in the header of the file, which identifies a journal: "RJnl".
 const APPLICATION_ID: i32 = 0x524A_6E6C;
-/// The changes that make the tables, from version 1 on. What was released is never changed.
+/// The changes of the schema, from version 1 on. A released one is never edited.
 const CHANGES: [&str; 1] = [include_str!("schema/1.sql")];
-/// Removes the names of processes that held something until a day ago, and hold no run.
+/// Removes processes whose time was over a day ago and that hold no run.
 const CLEANING: &str = "DELETE FROM holders WHERE until_ms < (unixepoch() - 86400) * 1000
     AND NOT EXISTS (SELECT * FROM runs WHERE holder = name)";
-/// How many statements a connection keeps prepared: all that there are.
+/// The number of prepared statements that a connection keeps: more than there are.
 const STATEMENTS: usize = 64;
-/// The pause before another look at a file that two processes try to set up at once.
+/// The pause between attempts to set up a file that another process is setting up.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Opens a journal, and creates it if it is absent.
@@ -27,14 +27,14 @@ pub(super) fn open(place: &Place, options: &SqliteOptions) -> Result<Connection,
     let deadline = Instant::now() + options.busy_timeout;
     loop {
         match set_up(place, options) {
-            // SQLite does not wait for others when a new file gets its write-ahead log.
+            // The busy timeout does not apply to the switch of a new file to its write-ahead log.
             Err(Failure::Storage(error)) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(PAUSE),
             result => return result.map_err(|failure| place.error(failure)),
         }
     }
 }
 
-/// Opens a journal that this process has open already.
+/// Opens another connection to a journal that this process has open.
 pub(super) fn open_again(place: &Place, options: &SqliteOptions) -> Result<Connection, JournalError> {
     connect(place, options).map_err(|error| place.fault(&error))
 }
@@ -44,7 +44,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 }
 
 fn connect(place: &Place, options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    // Without `SQLITE_OPEN_URI`, a path is a path. Each connection is used by one thread.
+    // Without `SQLITE_OPEN_URI`, paths are not parsed as URIs. Each connection is used by one thread.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(place.path(), flags)?;
     connection.busy_timeout(options.busy_timeout)?;
@@ -52,10 +52,10 @@ fn connect(place: &Place, options: &SqliteOptions) -> rusqlite::Result<Connectio
     Ok(connection)
 }
 
-/// Connects, and brings the file and the connection into the state in which changes are made.
+/// Connects for changes: checks the file, sets the modes of file and connection, and updates the schema.
 fn set_up(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure> {
     let mut connection = connect(place, options)?;
-    // SQLite opens a file that it may not write to all the same.
+    // SQLite silently opens a file for reading that it may not write to.
     if connection.is_readonly(MAIN_DB)? {
         return Err(JournalError::ReadOnly(place.says("this user may not write to the file")).into());
     }
@@ -71,7 +71,7 @@ fn set_up(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure>
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // What was forgotten is not to be found in the file.
+    // Overwrites deleted content, so that nothing of a forgotten run is left in the file.
     connection.pragma_update(None, "secure_delete", true)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     migrate(&transaction)?;
@@ -86,7 +86,7 @@ fn set_up(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure>
 /// Returns whether the file is empty.
 ///
 /// # Errors
-/// It is a database of something else.
+/// It is a database of another application.
 fn check_owner(place: &Place, connection: &Connection) -> Result<bool, Failure> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let owner: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
@@ -97,7 +97,7 @@ fn check_owner(place: &Place, connection: &Connection) -> Result<bool, Failure> 
     Ok(tables == 0)
 }
 
-/// Brings the tables to the newest version. The transaction keeps other processes from doing the same.
+/// Updates the schema to the newest version. The transaction excludes other processes.
 fn migrate(transaction: &Transaction<'_>) -> Result<(), Failure> {
     let has_version: bool = transaction.query_row(
         "SELECT EXISTS (SELECT * FROM sqlite_schema WHERE name = 'schema_version')",

@@ -1,4 +1,4 @@
-//! What is asked of the tables. Each question is asked within one transaction, and so of one moment.
+//! Queries and their statements. Each query runs in one transaction, and so sees one state.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use rusqlite::{Connection, OptionalExtension as _, Row, ToSql};
 use super::fault::Failure;
 use crate::integer::{signed, unsigned};
 
-/// How many instructions are returned at once.
+/// The maximum number of instructions that are returned at once.
 const INSTRUCTIONS: i64 = 1_000;
 
-/// A head with its claim; a condition follows.
+/// The statement for heads of runs, without its condition.
 const HEADS: &str = "SELECT id, created_ms, changed_ms, status, entries, holder, until_ms
     FROM runs LEFT JOIN holders ON holders.name = runs.holder";
 
@@ -36,7 +36,7 @@ pub(super) fn plan(tables: &Connection, id: &RunId) -> Result<Option<String>, Fa
 }
 
 pub(super) fn runs(tables: &Connection, filter: &RunFilter) -> Result<Vec<RunHead>, Failure> {
-    // The condition is part of the text, so that SQLite sees the index that it can use.
+    // The condition is part of the statement, so that SQLite can choose the index for it.
     let which = if filter.unfinished { "status <> 'ended' AND" } else { "" };
     let text = format!("{HEADS} WHERE {which} (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?");
     let (created_ms, id) = filter.after.as_ref().map_or((i64::MIN, ""), |(created_ms, id)| (*created_ms, id.as_str()));
@@ -72,7 +72,7 @@ pub(super) fn instructions_of(tables: &Connection, id: &RunId) -> Result<Vec<Ins
     })
 }
 
-/// Returns all rows of a question.
+/// Returns all rows of a query.
 fn all<T>(
     tables: &Connection,
     text: &str,
@@ -107,7 +107,7 @@ fn entry(row: &Row<'_>) -> Result<(u64, JournalEntry), Failure> {
     Ok((unsigned(row.get(0)?)?, JournalEntry { kind: row.get(1)?, call, json: row.get(3)?, chain: row.get(4)? }))
 }
 
-/// Reads a text that has a form of its own.
+/// Reads a column and parses its text.
 fn parsed<T: FromStr<Err: Display>>(row: &Row<'_>, column: usize) -> Result<T, Failure> {
     let text: String = row.get(column)?;
     Ok(text.parse().map_err(|error: T::Err| JournalError::Damaged(error.to_string()))?)

@@ -1,4 +1,4 @@
-//! The thread that reads. It sees what the writer has committed, and neither waits for the other.
+//! The thread that runs queries. It sees everything that is committed; reader and writer do not block each other.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::fault::{Failure, Place};
 use super::open::open_again;
 use super::worker::Worker;
 
-/// How many questions wait for the thread; who asks more waits itself.
+/// The maximum number of queries that wait for the thread; further callers wait.
 const WAITING: usize = 64;
 
-type Question = Box<dyn FnOnce(&mut Connection) + Send>;
+type Query = Box<dyn FnOnce(&mut Connection) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Reader {
-    worker: Worker<Question>,
+    worker: Worker<Query>,
     place: Arc<Place>,
 }
 
@@ -26,19 +26,19 @@ impl Reader {
     /// Starts the thread, for a file that the writer has opened.
     pub(super) async fn start(place: Arc<Place>, options: SqliteOptions) -> Result<Self, JournalError> {
         let of_thread = place.clone();
-        let worker = Worker::start(WAITING, move || open_again(&of_thread, &options), answer).await?;
+        let worker = Worker::start(WAITING, move || open_again(&of_thread, &options), run_queries).await?;
         Ok(Self { worker, place })
     }
 
-    /// Reads from the tables as they are at one moment.
+    /// Runs a query in a transaction of its own.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+        query: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, JournalError> {
-        let answer = self.worker.ask(|answer_tx| -> Question {
+        let answer = self.worker.ask(|answer_tx| -> Query {
             Box::new(move |connection| {
-                let answer = connection.transaction().map_err(Failure::Storage).and_then(|moment| question(&moment));
-                // Nobody may wait for it any more.
+                let answer = connection.transaction().map_err(Failure::Storage).and_then(|state| query(&state));
+                // The caller may be gone.
                 let _ = answer_tx.send(answer);
             })
         });
@@ -50,8 +50,8 @@ impl Reader {
     }
 }
 
-fn answer(mut connection: Connection, mut questions: mpsc::Receiver<Question>) {
-    while let Some(question) = questions.blocking_recv() {
-        question(&mut connection);
+fn run_queries(mut connection: Connection, mut queries: mpsc::Receiver<Query>) {
+    while let Some(query) = queries.blocking_recv() {
+        query(&mut connection);
     }
 }

@@ -1,4 +1,4 @@
-//! A thread with a connection of its own: SQLite's functions wait for the disk and for other processes.
+//! A thread with a connection: SQLite's functions block on the disk and on other processes.
 
 use std::fmt;
 
@@ -14,10 +14,11 @@ pub(super) struct Worker<J> {
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Starts a thread, which opens a connection and then does `work` with the jobs that come; `waiting` of them may wait.
+    /// Starts a thread that opens a connection and passes it to `work` with a queue of jobs, which holds `waiting`
+    /// jobs.
     ///
     /// # Errors
-    /// Those of `open`; [`JournalError::Unavailable`]: there is no thread to be had.
+    /// Those of `open`; [`JournalError::Unavailable`]: no thread can be started.
     pub(super) async fn start(
         waiting: usize,
         open: impl FnOnce() -> Result<Connection, JournalError> + Send + 'static,
@@ -30,7 +31,7 @@ impl<J: Send + 'static> Worker<J> {
         let body = move || {
             let _ended_tx: oneshot::Sender<()> = ended_tx;
             match open() {
-                // Nobody waits any more if the future of `start` was dropped; then no jobs come either.
+                // If the future of `start` was dropped, the queue is closed and `work` returns at once.
                 Ok(connection) => {
                     let _ = opened_tx.send(Ok(()));
                     work(connection, jobs);
@@ -43,7 +44,8 @@ impl<J: Send + 'static> Worker<J> {
         Ok(Self { queue, ended })
     }
 
-    /// Puts a job into the queue, as soon as there is room, and awaits its answer. `job` gets the sender of the answer.
+    /// Puts a job into the queue, waiting for room if it is full, and awaits its answer. `job` makes it from the sender
+    /// of the answer.
     ///
     /// # Errors
     /// [`JournalError::Unavailable`]: the thread has panicked.

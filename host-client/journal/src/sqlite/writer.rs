@@ -1,4 +1,4 @@
-//! The thread that writes: whatever has queued up while it wrote is committed together.
+//! The thread that makes changes. It commits all changes together that arrived during the commit before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::fault::{Failure, Place};
 use super::open::open;
 use super::worker::Worker;
 
-/// How many changes wait for the thread; who has more waits itself.
+/// The maximum number of changes that wait for the thread; further callers wait.
 const WAITING: usize = 1024;
-/// How many KiB of changes wait, at most: room for a few of the largest results.
+/// The maximum size in KiB of the changes that wait: a few of the largest results.
 const WAITING_KIB: u32 = 64 << 10;
-/// How many changes are committed together, at most.
+/// The maximum number of changes that are committed together.
 const TOGETHER: usize = 256;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Writer {
     room: Arc<Semaphore>,
 }
 
-/// A change, and who waits for it.
+/// A change, and the sender of its answer.
 struct Job {
     change: Change,
     answer_tx: oneshot::Sender<Result<bool, JournalError>>,
@@ -41,7 +41,7 @@ impl Writer {
         Ok(Self { worker, room: Arc::new(Semaphore::new(WAITING_KIB as usize)) })
     }
 
-    /// Makes a change, and returns when it is committed. The value says whether it changed anything.
+    /// Makes and commits a change. Returns whether it changed anything.
     pub(super) async fn write(&self, change: Change) -> Result<bool, JournalError> {
         let kib = u32::try_from(change.bytes() >> 10).unwrap_or(u32::MAX).clamp(1, WAITING_KIB);
         let room = self.room.clone().acquire_many_owned(kib).await;
@@ -54,7 +54,7 @@ impl Writer {
     }
 }
 
-/// The thread's own side.
+/// The state of the thread.
 struct Committer {
     connection: Connection,
     place: Arc<Place>,
@@ -74,14 +74,14 @@ impl Committer {
         }
     }
 
-    /// Commits a group of changes and answers for each.
+    /// Commits a group of changes and answers each of them.
     fn commit(&mut self, group: Vec<Job>) {
         match self.try_commit(&group) {
             Ok(answers) => {
                 self.clean_up_after(&group, &answers);
                 group.into_iter().zip(answers).for_each(|(job, answer)| job.answer(answer));
             }
-            // One of them may be too large for the room that there is: that concerns no other.
+            // The change that caused it, such as one that is too large for the disk, must not fail the others.
             Err(_) if group.len() > 1 => group.into_iter().for_each(|job| self.commit(vec![job])),
             Err(error) => {
                 let error = self.place.fault(&error);
@@ -90,8 +90,8 @@ impl Committer {
         }
     }
 
-    /// Makes all changes in one transaction. The answers are those of the single changes: one that is refused has changed
-    /// nothing, and so does not keep the others back.
+    /// Makes all changes in one transaction and returns the answer to each. A refused change has no effect, and the
+    /// others are committed all the same.
     fn try_commit(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Result<bool, JournalError>>> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut answers = Vec::with_capacity(group.len());
@@ -106,8 +106,8 @@ impl Committer {
         Ok(answers)
     }
 
-    /// Empties the write-ahead log after a run was forgotten, so that nothing of it is left there. This does not wait for
-    /// other processes: if they hold the log, it is written over in time.
+    /// Truncates the write-ahead log after a run was forgotten, so that no content of it is left there. If other
+    /// processes use the log just then, it stays, and is overwritten later.
     fn clean_up_after(&self, group: &[Job], answers: &[Result<bool, JournalError>]) {
         let has_forgotten = |(job, answer): (&Job, &Result<bool, JournalError>)| {
             matches!((&job.change, answer), (Change::Forget { .. }, Ok(true)))
@@ -129,7 +129,7 @@ impl Committer {
 
 impl Job {
     fn answer(self, answer: Result<bool, JournalError>) {
-        // Nobody may wait for it any more.
+        // The caller may be gone.
         let _ = self.answer_tx.send(answer);
     }
 }

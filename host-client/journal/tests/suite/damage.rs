@@ -49,8 +49,8 @@ fn log_of(path: &Path) -> PathBuf {
     PathBuf::from(format!("{}-wal", path.display()))
 }
 
-/// Opens the files that a killed process might have left, and checks that they hold a journal to go on with, which lacks
-/// batches at its end at most. Returns how many entries it has.
+/// Opens the files that a killed process might have left, and checks that they hold a journal to go on with, which
+/// lacks batches at its end at most. Returns how many entries it has.
 async fn recover(file: &[u8], log: &[u8]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
