@@ -1,5 +1,6 @@
 //! Translation of SQLite's errors into [`JournalError`].
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use host_client_core::JournalError;
@@ -14,6 +15,9 @@ const NO_ROOM_BYTES: u64 = 64 << 10;
 pub(super) struct Place {
     path: PathBuf,
 }
+
+/// The device and the inode of a file: two files never have the same at once.
+pub(super) type Identity = (u64, u64);
 
 /// The reason why a change or a query failed.
 #[derive(Debug)]
@@ -50,6 +54,11 @@ impl Place {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the identity of the file that has the path now; `None`: there is none, or it cannot be looked up.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        std::fs::metadata(&self.path).ok().map(|file| (file.dev(), file.ino()))
     }
 
     /// Puts the path before a text.
@@ -112,4 +121,9 @@ impl Place {
         let folder = self.path.parent().unwrap_or(&self.path);
         rustix::fs::statvfs(folder).is_ok_and(|it| it.f_bavail.saturating_mul(it.f_frsize) < NO_ROOM_BYTES)
     }
+}
+
+/// Tells whether other processes kept the file locked.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use host_client_core::JournalError;
-use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use super::fault::{Failure, Place};
+use super::fault::{Failure, Place, is_busy};
 use super::{Durability, SqliteOptions, file};
 use crate::migration;
 
@@ -37,10 +37,6 @@ pub(super) fn open(place: &Place, options: &SqliteOptions) -> Result<Connection,
 /// Opens another connection to a journal that this process has open.
 pub(super) fn open_again(place: &Place, options: &SqliteOptions) -> Result<Connection, JournalError> {
     connect(place, options).map_err(|error| place.fault(&error))
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 fn connect(place: &Place, options: &SqliteOptions) -> rusqlite::Result<Connection> {

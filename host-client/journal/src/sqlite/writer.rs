@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::SqliteOptions;
 use super::change::Change;
-use super::fault::{Failure, Place};
+use super::fault::{Failure, Identity, Place, is_busy};
 use super::open::open;
 use super::worker::Worker;
 
@@ -36,7 +36,10 @@ struct Job {
 impl Writer {
     pub(super) async fn start(place: Arc<Place>, options: SqliteOptions) -> Result<Self, JournalError> {
         let (of_thread, busy_timeout) = (place.clone(), options.busy_timeout);
-        let work = move |connection, jobs| Committer { connection, place, busy_timeout }.run(jobs);
+        let work = move |connection, jobs| {
+            let identity = place.identity();
+            Committer { connection, place, identity, busy_timeout }.run(jobs);
+        };
         let worker = Worker::start(WAITING, move || open(&of_thread, &options), work).await?;
         Ok(Self { worker, room: Arc::new(Semaphore::new(WAITING_KIB as usize)) })
     }
@@ -58,6 +61,8 @@ impl Writer {
 struct Committer {
     connection: Connection,
     place: Arc<Place>,
+    /// The file that was opened.
+    identity: Option<Identity>,
     busy_timeout: Duration,
 }
 
@@ -76,17 +81,20 @@ impl Committer {
 
     /// Commits a group of changes and answers each of them.
     fn commit(&mut self, group: Vec<Job>) {
+        if self.place.identity() != self.identity {
+            let what = "the file was moved, removed or replaced while it was open: open the journal again";
+            return fail(group, &JournalError::Unavailable(self.place.says(what)));
+        }
         match self.try_commit(&group) {
             Ok(answers) => {
                 self.clean_up_after(&group, &answers);
                 group.into_iter().zip(answers).for_each(|(job, answer)| job.answer(answer));
             }
             // The change that caused it, such as one that is too large for the disk, must not fail the others.
-            Err(_) if group.len() > 1 => group.into_iter().for_each(|job| self.commit(vec![job])),
-            Err(error) => {
-                let error = self.place.fault(&error);
-                group.into_iter().for_each(|job| job.answer(Err(error.clone())));
+            Err(error) if group.len() > 1 && !is_busy(&error) => {
+                group.into_iter().for_each(|job| self.commit(vec![job]));
             }
+            Err(error) => fail(group, &self.place.fault(&error)),
         }
     }
 
@@ -125,6 +133,11 @@ impl Committer {
             tracing::debug!(%error, "the journal's write-ahead log was not emptied");
         }
     }
+}
+
+/// Answers each of a group of changes with an error.
+fn fail(group: Vec<Job>, error: &JournalError) {
+    group.into_iter().for_each(|job| job.answer(Err(error.clone())));
 }
 
 impl Job {
