@@ -1,5 +1,6 @@
 //! Runs the benchmarks and prints a table, with ratios of things that were measured side by side in the same run.
 
+mod durable;
 mod echo;
 mod journal;
 mod measure;
@@ -46,6 +47,9 @@ struct Args {
     /// Measure only what it costs to look at code, and to make what is one call on the host
     #[arg(long)]
     script: bool,
+    /// Measure only what durable runs cost
+    #[arg(long)]
+    durable: bool,
     /// Measure only what it costs to append to the journal of durable runs
     #[arg(long)]
     journal: bool,
@@ -101,6 +105,10 @@ fn main() -> anyhow::Result<()> {
         }
         if args.script {
             script::all(&relay, scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.durable {
+            durable::all(&relay, scale, &mut table).await?;
             return Ok(Some(table));
         }
         if args.journal {

@@ -90,7 +90,7 @@ impl Client {
         let host = host.into();
         host.policy.check()?;
         let queue_timeout = config.queue_timeout;
-        let Connected { session, welcome, token } = connect(config, host).await?;
+        let Connected { session, welcome, token } = connect_to_any(config, host).await?;
         let subject = token::subject(&token).unwrap_or_else(|| "unknown".into());
         Ok(Self::over(session, welcome, queue_timeout, &subject))
     }
@@ -180,6 +180,11 @@ impl Client {
 
     fn is_of_session_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.session, &other.session)
+    }
+
+    /// Returns the patterns of the tools that the token allows; none allows all.
+    pub(crate) fn granted_tools(&self) -> &[String] {
+        &self.welcome.tools
     }
 
     /// Returns the limit that holds for a request.
@@ -346,4 +351,19 @@ impl Client {
         context.tell(Event::Started);
         Ok(execution)
     }
+}
+
+/// Connects to the first of a configuration's addresses where a relay takes the session.
+async fn connect_to_any(config: ClientConfig, host: Arc<Host>) -> Result<Connected, Error> {
+    let fallbacks = config.fallbacks.clone();
+    let mut connected = connect(config.clone(), Arc::clone(&host)).await;
+    for url in fallbacks {
+        let Err(error) = &connected else { break };
+        if !error.is_retryable() {
+            break;
+        }
+        tracing::info!(%error, url, "trying the next relay");
+        connected = connect(ClientConfig { url, ..config.clone() }, Arc::clone(&host)).await;
+    }
+    connected
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_client::{ExecuteRequest, Run};
+use host_client::{Client, ClientConfig, ExecuteRequest, LazyClient, LocalRelay, Run};
 use relay_test_support::within;
 use serde_json::Value;
 
@@ -126,4 +126,37 @@ async fn a_relay_that_is_killed_between_calls_changes_nothing() {
     assert_eq!(outcome(&run).await, whole);
     within(killer).await.unwrap();
     ledger.assert_each_once(0..66);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_at_the_next_address_when_its_relay_is_gone() {
+    let (folder, ledger) = (Folder::new(), Ledger::default());
+    let secret = [("RELAY_JWT_SECRET", "a secret that both relays know, of enough bytes")];
+    let start = || async {
+        let builder = secret.iter().fold(LocalRelay::builder(), |builder, (name, value)| builder.env(*name, *value));
+        within(builder.start()).await.unwrap()
+    };
+    let (first, second) = (start().await, start().await);
+    let config = ClientConfig {
+        fallbacks: vec![second.url()],
+        resume: Some(Duration::from_millis(50)),
+        ..first.client_config().await.unwrap()
+    };
+    let killed = Arc::new(tokio::sync::Mutex::new(first));
+    let each = move |count| {
+        let relay = Arc::clone(&killed);
+        async move {
+            if count == 5 {
+                relay.lock().await.kill().await.unwrap();
+            }
+        }
+    };
+    let host = folder.host(tools(&ledger, each)).await;
+    let client = LazyClient::new(host, move |host| Client::connect(config.clone(), host));
+    let runs = runs(client);
+    let code = "const seen = []; for (let n = 0; n < 9; n++) seen.push((await mcp.call('t.step', {n})).n); return seen";
+    let run = within(runs.start(ExecuteRequest::new(code))).await.unwrap();
+    let value = within(run.outcome()).await.unwrap().value().unwrap();
+    assert_eq!(value, serde_json::json!([0, 1, 2, 3, 4, 5, 6, 7, 8]));
+    ledger.assert_each_once(0..9);
 }

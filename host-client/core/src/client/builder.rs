@@ -47,6 +47,12 @@ impl Client {
 }
 
 impl ClientBuilder {
+    /// Adds the address of a further relay, which takes the same tokens; see [`ClientConfig::fallbacks`].
+    pub fn fallback(mut self, url: impl Into<String>) -> Self {
+        self.0.fallbacks.push(url.into());
+        self
+    }
+
     /// Sets the source of tokens. It is asked when the client connects, before a token expires, and when a relay does not
     /// accept a token any more: the session does not end with its token.
     pub fn token<Fut>(mut self, ask: impl Fn() -> Fut + Send + Sync + 'static) -> Self

@@ -157,7 +157,7 @@ impl Drive {
         if let Some(recorded) = recorded.filter(|it| it != found && !self.options.any_build) {
             return Err(RunError::OtherBuild { recorded, found: found.to_owned(), relay }.into());
         }
-        let history = self.calls.begin_attempt(Attempt { relay, build: found.to_owned() });
+        let history = self.calls.begin_attempt(Attempt { relay, build: found.to_owned() }, self.plan.sees_session());
         let mut request = self.plan.request();
         if !history.again {
             request.check = self.check;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use relay_proto::time::millis;
-use relay_proto::{LimitName, LimitOverrides, TraceContext};
+use relay_proto::{Binding, LimitName, LimitOverrides, ToolPatterns, TraceContext};
 use serde::{Deserialize, Serialize};
 
 use super::RunOptions;
@@ -30,7 +30,10 @@ pub(crate) struct RunPlan {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     local_tools: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tools: Option<Vec<String>>,
+    tools: Option<Vec<String>>,
+    /// The patterns of the tools that the first relay's token allowed; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    granted: Vec<String>,
     pub(crate) limits: BTreeMap<String, u64>,
     seed: u64,
     pub(crate) now_ms: i64,
@@ -46,7 +49,7 @@ impl RunPlan {
     pub(super) fn new(
         request: &ExecuteRequest,
         options: &RunOptions,
-        trace: TraceContext,
+        (trace, granted): (TraceContext, &[String]),
         limit: impl Fn(LimitName) -> u64,
     ) -> Self {
         // All limits, so that they are the same on another relay.
@@ -58,6 +61,7 @@ impl RunPlan {
             bindings: request.bindings.clone(),
             local_tools: request.local_tools.clone(),
             tools: request.tools.clone(),
+            granted: granted.to_vec(),
             limits,
             seed: request.seed.unwrap_or_else(random_seed),
             now_ms: request.now_ms.unwrap_or_else(now_ms),
@@ -129,6 +133,18 @@ impl RunPlan {
             }
         }
         limits
+    }
+
+    /// Returns the patterns of the tools that the code may call and be told of.
+    pub(crate) fn patterns(&self) -> ToolPatterns {
+        let granted = (!self.granted.is_empty()).then(|| self.granted.clone());
+        ToolPatterns::new(self.tools.clone()).and(&ToolPatterns::new(granted))
+    }
+
+    /// Returns whether the code sees something of its session: the store, or the tools.
+    pub(crate) fn sees_session(&self) -> bool {
+        let names = [Binding::Store.as_str(), Binding::Servers.as_str()];
+        self.bindings.iter().any(|name| names.contains(&name.as_str()))
     }
 
     pub(crate) fn bindings(&self) -> &[String] {

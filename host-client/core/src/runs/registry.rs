@@ -113,7 +113,9 @@ impl Runs {
         self.check_redactions(&request)?;
         let span = tracing::info_span!("durable_run", trace_id = tracing::field::Empty);
         let trace = trace::begin(&span, request.trace);
-        let plan = RunPlan::new(&request, &self.0.options, trace, |name| client.effective_limit(&request, name));
+        let plan = RunPlan::new(&request, &self.0.options, (trace, client.granted_tools()), |name| {
+            client.effective_limit(&request, name)
+        });
         drop(client);
         let (id, json) = (RunId::random(), plan.to_json()?);
         let run = NewRun { id: id.clone(), created_ms: now_ms(), plan: json.clone() };
@@ -289,7 +291,7 @@ impl Runs {
             // The executions of a run that the audit sees: one for each process that has it.
             id: ExecutionId::from(record.attempts + 1),
             key: id.to_string(),
-            tools: ToolPatterns::new(plan.tools.clone()),
+            tools: plan.patterns(),
             introspection: IntrospectionState::of(plan.bindings()),
             code: plan.code.as_str().into(),
             phase: plan.phase(),

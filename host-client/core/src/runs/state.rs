@@ -18,6 +18,7 @@ use crate::durable::entry::{self, Answered, Entry, Steps, Told};
 use crate::durable::journal::{JournalError, RunId, RunStatus};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
+use crate::durable::time::now_ms;
 use crate::event::Event;
 use crate::host::Host;
 use crate::outcome::OutputItem;
@@ -126,18 +127,21 @@ impl RunData {
         state.add(&self.log, entry)
     }
 
-    /// Begins another execution of the code, and returns what its relay has to know of those before.
-    pub(super) fn begin_attempt(&self, attempt: entry::Attempt) -> wire::Durable {
+    /// Begins another execution of the code, and returns what its relay has to know of those before. `sees_session`: the code
+    /// sees something of its session.
+    pub(super) fn begin_attempt(&self, attempt: entry::Attempt, sees_session: bool) -> wire::Durable {
         let mut state = self.state();
         state.output = 0;
         state.save_told(&self.log);
-        let again = state.record.attempts > 0;
+        // A relay that was gone before it told what the code sees has not begun it.
+        let has_begun = !sees_session || state.record.begun.is_some();
+        let again = state.record.attempts > 0 && has_begun;
         state.add(&self.log, Entry::Attempt(attempt));
         let history = history(&state.record);
         state.turns = Turns::new(history.calls, state.record.answered_in_vain());
         drop(state);
         self.changes.send_modify(|situation| situation.waits = None);
-        wire::Durable { again, ..history }
+        wire::Durable { again, clock_ms: Some(now_ms()), ..history }
     }
 
     /// Returns the order in which the current execution is sent answers to calls that were made before it.

@@ -28,6 +28,9 @@ impl Default for Backoff {
 pub struct ClientConfig {
     /// The relay's address, such as `ws://127.0.0.1:8080/ws`.
     pub url: String,
+    /// The addresses of further relays, which take the same tokens; none by default. They are tried in this order when no relay
+    /// answers at `url`, or the one there has no room.
+    pub fallbacks: Vec<String>,
     /// The bearer token. Without meaning if there is a `token_source`.
     pub token: String,
     /// The source of bearer tokens, which is asked when the client connects, and again before a token expires. `None`, the
@@ -65,6 +68,7 @@ impl ClientConfig {
     pub fn new(url: impl Into<String>, token: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            fallbacks: Vec::new(),
             token: token.into(),
             token_source: None,
             name: concat!("host-client/", env!("CARGO_PKG_VERSION")).into(),
