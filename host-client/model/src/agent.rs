@@ -18,7 +18,7 @@ mod lookup;
 #[cfg(feature = "rig")]
 pub(crate) mod rig;
 
-use relay_proto::ErrorCode;
+use relay_proto::{ErrorCode, LimitName, LimitOverrides};
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ use crate::surroundings::surroundings;
 use host_client_core::Outcome;
 #[cfg(feature = "serve-mcp")]
 use host_client_core::client::ConnectionPool;
-use host_client_core::client::LazyClient;
+use host_client_core::client::{ExecuteRequest, LazyClient};
 use host_client_core::error::Error;
 
 pub use crate::report::Report;
@@ -86,6 +86,8 @@ const OVERVIEW_TOKENS: usize = 3_000;
 pub struct ExecuteCode {
     client: LazyClient,
     overview_tokens: usize,
+    /// Limits of each execution, which a model can only lower.
+    limits: LimitOverrides,
     /// Settings by which results are shortened.
     output: OutputConfig,
     /// Results of this conversation that were not shown as a whole.
@@ -102,6 +104,7 @@ impl ExecuteCode {
         Self {
             client: client.into(),
             overview_tokens: OVERVIEW_TOKENS,
+            limits: LimitOverrides::default(),
             output: OutputConfig::default(),
             store: OutputStore::default(),
         }
@@ -111,6 +114,14 @@ impl ExecuteCode {
     #[must_use]
     pub fn overview_tokens(mut self, most: usize) -> Self {
         self.overview_tokens = most;
+        self
+    }
+
+    /// Lowers a limit of every execution, in the unit of its name. A model can lower it further. Default: the limits of the
+    /// relay's token.
+    #[must_use]
+    pub fn limit(mut self, name: LimitName, value: u64) -> Self {
+        self.limits.set(name, value);
         self
     }
 
@@ -164,7 +175,7 @@ impl ExecuteCode {
     /// an object, or a string with its JSON, as OpenAI sends it.
     pub async fn call(&self, arguments: Value) -> Report {
         let parsed = parse::<ExecuteArguments>(Self::NAME, unwrapped(arguments));
-        let (request, intent) = match parsed.and_then(ExecuteArguments::into_request) {
+        let (request, intent) = match parsed.and_then(|arguments| self.request(arguments)) {
             Ok(request) => request,
             Err(wrong) => return report::refused(wrong),
         };
@@ -199,6 +210,14 @@ impl ExecuteCode {
     #[cfg(feature = "serve-mcp")]
     pub(crate) fn client(&self) -> &LazyClient {
         &self.client
+    }
+
+    /// Makes the request of an execution, and returns it with the model's intent.
+    ///
+    /// # Errors
+    /// `INVALID_INPUT` with a message for the model.
+    pub(crate) fn request(&self, arguments: ExecuteArguments) -> Result<(ExecuteRequest, Option<String>), String> {
+        arguments.into_request(&self.limits)
     }
 
     /// Makes the report of an execution.

@@ -30,12 +30,17 @@ pub(crate) struct ExecuteArguments {
 }
 
 impl ExecuteArguments {
-    /// Makes the request, and returns it with the intent.
+    /// Makes the request, and returns it with the intent. A limit in `most` holds unless the model sets a lower one.
     ///
     /// # Errors
     /// `INVALID_INPUT` with a message for the model, if a limit is unknown or out of its bounds.
-    pub(crate) fn into_request(self) -> Result<(ExecuteRequest, Option<String>), String> {
-        let limits = LimitOverrides::try_from(&self.limits).map_err(|error| format!("INVALID_INPUT: {error}"))?;
+    pub(crate) fn into_request(self, most: &LimitOverrides) -> Result<(ExecuteRequest, Option<String>), String> {
+        let mut limits = LimitOverrides::try_from(&self.limits).map_err(|error| format!("INVALID_INPUT: {error}"))?;
+        for &name in LimitName::ALL {
+            if let Some(most) = most.get(name) {
+                limits.set(name, limits.get(name).map_or(most, |asked| asked.min(most)));
+            }
+        }
         Ok((ExecuteRequest { limits, ..ExecuteRequest::for_model(self.code) }, self.intent))
     }
 }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::request::Parts;
+use relay_proto::LimitName;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, Implementation,
@@ -101,6 +102,14 @@ impl CodeServer {
     #[must_use]
     pub fn connections(mut self, pool: ConnectionPool) -> Self {
         self.tools = self.tools.pooled(pool);
+        self
+    }
+
+    /// Lowers a limit of every execution, in the unit of its name. A model can lower it further. Default: the limits of the
+    /// relay's token.
+    #[must_use]
+    pub fn limit(mut self, name: LimitName, value: u64) -> Self {
+        self.tools = self.tools.limit(name, value);
         self
     }
 

@@ -239,6 +239,9 @@ pub(crate) struct ServeArgs {
     /// Time after which a connection to the relay is given up that runs nothing, in seconds
     #[arg(long, default_value_t = 10, value_name = "SECONDS")]
     pub(crate) relay_idle: u64,
+    /// Lower a limit of every execution, such as wall_ms=5000; a model can lower it further
+    #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
+    pub(crate) limit: Vec<(LimitName, u64)>,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]

@@ -37,6 +37,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     };
     let pool = ConnectionPool::new(args.relay_connections, Duration::from_secs(args.relay_idle));
     let server = CodeServer::new(Arc::clone(&setup.host), connect).connections(pool);
+    let server = args.limit.iter().fold(server, |server, (name, value)| server.limit(*name, *value));
     let served = match args.http {
         None => {
             let (input, output) = stdio_pipes();

@@ -24,7 +24,7 @@ const SIDE_WITHIN: Duration = Duration::from_secs(1);
 impl CodeServer {
     /// Runs code for a request, with progress and approvals.
     pub(super) async fn execute(&self, arguments: ExecuteArguments, context: RequestContext<RoleServer>) -> Report {
-        let (request, intent) = match arguments.into_request() {
+        let (request, intent) = match self.tools.request(arguments) {
             Ok(request) => request,
             Err(wrong) => return refused(wrong),
         };

@@ -205,3 +205,18 @@ async fn executions_of_one_client_run_at_once() {
     assert_eq!(client.end(waits).await["cancelled"], true);
     client.close().await;
 }
+
+#[tokio::test]
+async fn limits_of_the_command_line_hold_and_a_model_can_only_lower_them() {
+    let setup = Setup::new().allowing_all().option("--limit", "tool_calls=3").option("--limit", "result_bytes=1_000");
+    let mut client = Client::over_stdio(&setup).await;
+    let code =
+        "let calls = 0; try { for (;;) { await mcp.call('fake.echo'); calls++ } } catch (e) { return [calls, e.code] }";
+    for (limits, calls) in [(json!({}), 3), (json!({"tool_calls": 2}), 2), (json!({"tool_calls": 100}), 3)] {
+        let result = client.call("execute_code", json!({"code": code, "limits": limits})).await;
+        assert_eq!(result["structuredContent"]["result"], json!([calls, "TOOL_CALL_LIMIT"]), "{limits}: {result}");
+    }
+    let result = client.call("execute_code", json!({"code": "return 'x'.repeat(1_001)"})).await;
+    assert!(result["content"][0]["text"].as_str().unwrap().contains("RESULT_LIMIT"), "{result}");
+    client.close().await;
+}
