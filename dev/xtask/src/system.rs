@@ -17,7 +17,7 @@ struct Needed {
     packages: &'static [&'static str],
 }
 
-const NEEDED: [Needed; 6] = [
+const NEEDED: [Needed; 7] = [
     Needed { name: "npm", check: ("npm", &["--version"]), packages: &["nodejs", "npm"] },
     Needed {
         name: "python3 with venv",
@@ -31,6 +31,8 @@ const NEEDED: [Needed; 6] = [
         check: ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb"]),
         packages: &["postgresql"],
     },
+    // Lets the days pass in which an approval is awaited.
+    Needed { name: "faketime", check: ("faketime", &["--version"]), packages: &["faketime"] },
     // Programs in the README and the docs, whose commands the tests run.
     Needed { name: "curl", check: ("curl", &["--version"]), packages: &["curl"] },
     Needed { name: "openssl", check: ("openssl", &["version"]), packages: &["openssl"] },

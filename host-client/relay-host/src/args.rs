@@ -1,5 +1,6 @@
 //! Command line of the program.
 
+mod durable;
 mod host;
 
 use std::net::SocketAddr;
@@ -10,6 +11,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host_client::{LimitName, Phase};
 
+pub(crate) use self::durable::{
+    CallName, DurableArgs, JournalArgs, ResumeArgs, RunName, RunsArgs, RunsCommand, RunsCommon,
+};
 pub(crate) use self::host::HostArgs;
 
 /// Examples below the help of the program and of its commands.
@@ -25,6 +29,7 @@ Examples:
   relay-host run script.js --workspace . --writable 'src/**' --audit audit.jsonl
   relay-host run - --json --limit wall_ms=5000 --tool 'github.*' <script.js
   relay-host run script.js --relay wss://relay.example/ws    (the token in RELAY_TOKEN)
+  relay-host run script.js --durable --journal runs.db       (goes on after every kill: relay-host runs --help)
 
 The script: statements with `return`, an expression, a function, or a module with `export default`.
   const issues = await mcp.call('github.list_issues', {repo: 'a/b'});
@@ -48,6 +53,11 @@ const POLICY_EXAMPLES: &str = "\
 Examples:
   relay-host policy check --policy policy.toml --mcp mcp.json
   relay-host policy explain git.push --policy policy.toml --mcp mcp.json";
+const RUNS_EXAMPLES: &str = "\
+Examples:
+  relay-host runs list --journal runs.db
+  relay-host runs approve 3f2a 2 --by Ada --journal runs.db
+  relay-host runs resume 3f2a --journal runs.db --mcp mcp.json --policy policy.toml";
 const AUDIT_EXAMPLES: &str = "\
 Examples:
   relay-host audit show audit.jsonl
@@ -55,7 +65,8 @@ Examples:
 
 /// Runs model-written code on a sandbox relay, with the tools of MCP servers
 ///
-/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission. RELAY_LOG sets the filter
+/// Exit status: 0 done, 1 the execution failed, 2 wrong usage, 3 no relay or no permission, 4 a durable run has not ended
+/// and can go on later. RELAY_LOG sets the filter
 /// of logs on standard error, such as host_client=debug.
 #[derive(Debug, Parser)]
 #[command(version, after_help = EXAMPLES)]
@@ -69,6 +80,9 @@ pub(crate) enum Command {
     /// Run a script; its value goes to standard output as JSON, what it prints to standard error
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// List, show, decide, go on with, cancel and forget durable runs, which `run --durable` and `serve-mcp` began
+    #[command(after_help = RUNS_EXAMPLES)]
+    Runs(RunsArgs),
     /// List the tools that code can call, or show one with its types and schemas
     #[command(after_help = TOOLS_EXAMPLES)]
     Tools(ToolsArgs),
@@ -171,6 +185,16 @@ pub(crate) struct RunArgs {
     /// Print one JSON object with the value or the error, the output, warnings and usage
     #[arg(long, conflicts_with = "fit")]
     pub(crate) json: bool,
+    /// Run it so that it goes on after the end of this program, of the relay and of the machine; --journal has it
+    #[arg(long, requires = "journal")]
+    pub(crate) durable: bool,
+    /// Time in which a person can approve a call of a durable run, restarts included, in seconds
+    #[arg(long, default_value_t = 604_800, value_name = "SECONDS", requires = "durable", value_parser = seconds())]
+    pub(crate) approval_within: u64,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) durably: DurableArgs,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
@@ -324,6 +348,11 @@ pub(crate) enum AuditCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Parses a time in seconds, from 1 s to about 30 years.
+pub(crate) fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=1_000_000_000)
 }
 
 /// Parses a number from 1.

@@ -1,6 +1,6 @@
 //! Exit status and message of a failure.
 
-use host_client::{Error, ErrorCode};
+use host_client::{Error, ErrorCode, JournalError, RunError};
 
 /// Exit status: the code or a call failed, or an audit log is not complete.
 pub(crate) const FAILED: u8 = 1;
@@ -8,6 +8,8 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// Exit status: the relay cannot be reached, or refuses the token.
 pub(crate) const NO_RELAY: u8 = 3;
+/// Exit status: a durable run has not ended, and can go on later.
+pub(crate) const UNFINISHED: u8 = 4;
 
 /// Exit status and message. An empty message was already printed.
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl From<Error> for Failure {
                 if refused.iter().any(|code| error.code.as_str() == code.as_str()) { NO_RELAY } else { FAILED }
             }
             Error::Result(_) | Error::Audit(_) => FAILED,
+            Error::Run(error) => of_run(error),
             _ => USAGE,
         };
         let text = match &error {
@@ -60,5 +63,33 @@ impl From<Error> for Failure {
             _ => error.to_string(),
         };
         Self { status, text }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        Self { status: of_run(&error), text: error.to_string() }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        RunError::from(error).into()
+    }
+}
+
+/// Returns the exit status of an error of a durable run.
+fn of_run(error: &RunError) -> u8 {
+    match error {
+        RunError::OldRelay { .. } => NO_RELAY,
+        RunError::OtherBuild { .. }
+        | RunError::Diverged(_)
+        | RunError::ToolGone { .. }
+        | RunError::ToolChanged { .. }
+        | RunError::NoRelay { .. }
+        | RunError::Stuck { .. }
+        | RunError::Left => UNFINISHED,
+        RunError::Journal(JournalError::Full(_) | JournalError::Damaged(_) | JournalError::Busy(_)) => FAILED,
+        _ => USAGE,
     }
 }

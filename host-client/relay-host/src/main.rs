@@ -7,9 +7,11 @@ mod call;
 mod commands;
 mod connection;
 mod doctor;
+mod durable;
 mod exit;
 mod files;
 mod interrupt;
+mod journal;
 mod openapi;
 mod output;
 mod policy;
@@ -17,6 +19,7 @@ mod progress;
 mod repl;
 mod report;
 mod run;
+mod runs;
 mod serve;
 mod session;
 mod setup;
@@ -83,6 +86,7 @@ fn log(progress: &Progress, usual: &str) {
 async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
     match command {
         Command::Run(args) => run::run(args, progress).await,
+        Command::Runs(args) => runs::runs(args, progress).await,
         Command::Tools(args) => tools::tools(args, progress).await,
         Command::Call(args) => call::call(args, progress).await,
         Command::Repl(args) => repl::repl(args, progress).await,

@@ -105,7 +105,7 @@ fn is_shown(character: char) -> bool {
 }
 
 /// Indents JSON, with a line for each member. The text is not parsed, so that the order of keys and numbers stay.
-fn indented(json: &str) -> String {
+pub(crate) fn indented(json: &str) -> String {
     let mut text = String::with_capacity(2 * json.len());
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
     let mut characters = json.chars().filter(|it| *it != '\n').peekable();

@@ -7,6 +7,7 @@ use std::path::Path;
 use host_client::{Client, ExecuteRequest, LargeIntegers, LimitName};
 
 use crate::args::{ExecutionArgs, LargeIntegersArg, RunArgs};
+use crate::durable;
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::note;
@@ -18,6 +19,9 @@ use crate::session::Session;
 pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
     if args.json {
         progress.hide();
+    }
+    if args.durable {
+        return durable::run(&args, progress).await;
     }
     match execute_file(&args, progress).await {
         Ok(ended) if args.json => ended.show_json(),
@@ -40,7 +44,7 @@ async fn execute_file(args: &RunArgs, progress: &Progress) -> Result<Ended, Fail
 }
 
 /// Reads the script from a file, or from standard input for `-`.
-fn read(file: &Path) -> Result<String, Failure> {
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     let read = if file.as_os_str() == "-" {
         let stdin = io::stdin();
         if stdin.is_terminal() {

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
 use crate::exit::Failure;
+use crate::progress::Progress;
 use crate::setup::{Connector, Setup};
 
 /// Maximum time for clients to read their last answers when the program ends.
@@ -27,7 +28,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
             "anybody could run code there: give --http-token (or RELAY_MCP_TOKEN), or listen on 127.0.0.1",
         ));
     }
-    let connector = Connector::new(&args.relay)?;
+    let connector = Connector::new(&args.relay, Progress::new())?;
     // No terminal is used: approvals are requested through MCP.
     let Some(setup) = stop.run_until_cancelled(Setup::new(&args.host, None)).await else { return Ok(()) };
     let setup = setup?;

@@ -18,6 +18,7 @@ use crate::args::{HostArgs, RelayArgs};
 use crate::commands::commands;
 use crate::connection;
 use crate::exit::Failure;
+use crate::journal::AnyJournal;
 use crate::openapi::documents;
 use crate::output::{inline, note};
 use crate::progress::Progress;
@@ -44,7 +45,16 @@ impl Setup {
     /// Mounts everything that the arguments name. With `progress`, a person at the terminal sees the progress and is
     /// asked for approvals. Files are checked before MCP servers are started, so that errors show early.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
-        let mut setup = Self::without_servers(args, progress).await?;
+        Self::with_journal(args, progress, None).await
+    }
+
+    /// Does the same for durable runs in a journal. Where there is no terminal to ask at, people decide by the journal.
+    pub(crate) async fn with_journal(
+        args: &HostArgs,
+        progress: Option<&Progress>,
+        journal: Option<AnyJournal>,
+    ) -> Result<Self, Failure> {
+        let mut setup = Self::without_servers(args, progress, journal).await?;
         let (host, servers) = (Arc::clone(&setup.host), Arc::clone(&setup.servers));
         let (within, redact) = (Duration::from_secs(args.start_timeout), args.redact.clone());
         let report = async move |progress: Option<&Progress>| {
@@ -61,15 +71,27 @@ impl Setup {
 
     /// Does the same for a person who is shown the policy's warnings in another way.
     pub(crate) async fn without_warnings(args: &HostArgs, progress: &Progress) -> Result<Self, Failure> {
-        let setup = Self::without_servers(args, Some(progress)).await?;
+        let setup = Self::without_servers(args, Some(progress), None).await?;
         started(&setup.servers, Duration::from_secs(args.start_timeout), Some(progress)).await;
         Ok(setup)
     }
 
     /// Mounts everything, and starts the MCP servers without waiting for them.
-    async fn without_servers(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
+    async fn without_servers(
+        args: &HostArgs,
+        progress: Option<&Progress>,
+        journal: Option<AnyJournal>,
+    ) -> Result<Self, Failure> {
         let tools = Tools::new();
-        let (host, audit) = host(tools.clone(), args, progress)?;
+        let (host, audit) = host(tools.clone(), args)?;
+        let host = match progress {
+            Some(progress) => attended(host, progress, journal.is_some()),
+            None => host,
+        };
+        let host = match journal {
+            Some(journal) => journal.given_to(host),
+            None => host,
+        };
         let within = Duration::from_secs(args.start_timeout);
         let servers = McpServers::with_options(&tools, McpOptions { call_waits: within, ..McpOptions::default() });
         let configs = args.mcp.iter().map(McpConfig::from_file).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
@@ -156,8 +178,8 @@ async fn started(servers: &McpServers, within: Duration, progress: Option<&Progr
     }
 }
 
-/// Makes the host with its policy, audit log and approver.
-fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(Host, Option<Audit>), Failure> {
+/// Makes the host with its policy and audit log.
+fn host(tools: Tools, args: &HostArgs) -> Result<(Host, Option<Audit>), Failure> {
     let mut host = Host::new(tools).show_denied(args.show_denied).learn_results(!args.no_learned_types);
     if let Some(file) = &args.policy {
         host = host.policy(Policy::from_file(file).map_err(Failure::usage)?);
@@ -177,16 +199,25 @@ fn host(tools: Tools, args: &HostArgs, progress: Option<&Progress>) -> Result<(H
     if let Some(audit) = &audit {
         host = host.audit(audit.clone());
     }
-    let Some(progress) = progress else { return Ok((host, audit)) };
-    let is_attended = io::stdin().is_terminal() || io::stderr().is_terminal();
-    let host = match TerminalApprover::open() {
-        Ok(approver) if is_attended => {
+    Ok((host, audit))
+}
+
+/// Returns `true` if there is a terminal at which a person can be asked.
+pub(crate) fn is_attended() -> bool {
+    io::stdin().is_terminal() || io::stderr().is_terminal()
+}
+
+/// Sets the approver: the person at the terminal. Without one, calls that need an approval are denied, unless the runs are
+/// durable and can wait.
+fn attended(host: Host, progress: &Progress, is_durable: bool) -> Host {
+    match TerminalApprover::open() {
+        Ok(approver) if is_attended() => {
             let progress = progress.clone();
             host.approver(approver.suspending(move |ask| progress.suspend(ask)))
         }
+        _ if is_durable => host,
         _ => host.approver(CallbackApprover::new("nobody", |request| std::future::ready(unattended(&request)))),
-    };
-    Ok((host, audit))
+    }
 }
 
 /// Reads the redactions of the command line.
@@ -229,11 +260,13 @@ pub(crate) struct Connector {
     own: Arc<Mutex<Option<LocalRelay>>>,
     /// Maximum time for which a session is resumed; `None`: it ends with its connection.
     resume: Option<Duration>,
+    /// Progress line above which the state of the connection is reported.
+    progress: Progress,
 }
 
 impl Connector {
-    pub(crate) fn new(args: &RelayArgs) -> Result<Self, Failure> {
-        Ok(Self { named: config(args)?, own: Arc::default(), resume: args.resume_window() })
+    pub(crate) fn new(args: &RelayArgs, progress: Progress) -> Result<Self, Failure> {
+        Ok(Self { named: config(args)?, own: Arc::default(), resume: args.resume_window(), progress })
     }
 
     /// Connects a client for a host.
@@ -259,7 +292,7 @@ impl Connector {
                     tokio::time::sleep(error.retry_after().unwrap_or_default().clamp(MIN_PAUSE, MAX_PAUSE)).await;
                 }
                 Ok(client) => {
-                    connection::report(&client, &Progress::new());
+                    connection::report(&client, &self.progress);
                     return Ok(client);
                 }
                 Err(error) => return Err(error),

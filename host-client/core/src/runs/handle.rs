@@ -108,12 +108,17 @@ impl Run {
 
     /// Waits until the run has ended or waits for people or a timer, and returns its state.
     pub async fn settled(&self) -> RunState {
+        self.until(|state| *state != RunState::Running).await
+    }
+
+    /// Waits until the state is one that `fits`, or the run has ended, and returns the state.
+    pub async fn until(&self, fits: impl Fn(&RunState) -> bool) -> RunState {
         let mut changes = self.calls.changes.subscribe();
         loop {
             changes.borrow_and_update();
-            match self.state() {
-                RunState::Running => {}
-                state => return state,
+            let state = self.state();
+            if state == RunState::Ended || fits(&state) {
+                return state;
             }
             tokio::select! {
                 _ = self.outcome.clone() => {}

@@ -1,0 +1,157 @@
+//! `run --durable` and `runs resume`: durable runs that go on in this program.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host_client::runs::RunState;
+use host_client::{LazyClient, Run, RunOptions, Runs};
+use serde_json::{Value, json};
+
+use crate::args::{DurableArgs, HostArgs, RelayArgs, RunArgs};
+use crate::exit::{Failure, UNFINISHED};
+use crate::interrupt::Interrupts;
+use crate::journal::AnyJournal;
+use crate::output::{note, print_value};
+use crate::progress::Progress;
+use crate::report::{Ended, print_unstarted};
+use crate::run::{read, request};
+use crate::setup::{Connector, Setup, is_attended};
+
+/// Durable runs with their tools and their relay. [`DurableSession::close`] ends what was started for them.
+pub(crate) struct DurableSession {
+    pub(crate) runs: Runs,
+    setup: Setup,
+    connector: Connector,
+}
+
+/// The end of following a run.
+pub(crate) enum Followed {
+    /// It has ended, or cannot go on here.
+    Ended(Box<Ended>),
+    /// Nobody at this program can decide on these calls.
+    Waiting(Vec<u64>),
+    /// A signal has ended this program's work.
+    Interrupted,
+}
+
+impl DurableSession {
+    /// Mounts the tools. A relay is reached with the first run.
+    pub(crate) async fn open(
+        host: &HostArgs,
+        relay: &RelayArgs,
+        journal: AnyJournal,
+        options: RunOptions,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let connector = Connector::new(relay, progress.clone())?;
+        let setup = Setup::with_journal(host, Some(progress), Some(journal)).await?;
+        let connect = {
+            let connector = connector.clone();
+            move |host| connector.clone().connect(host)
+        };
+        let runs = Runs::new(LazyClient::new(Arc::clone(&setup.host), connect), options)?;
+        Ok(Self { runs, setup, connector })
+    }
+
+    /// Gives the runs that have not ended back to the journal, then ends the tools and the relay.
+    pub(crate) async fn close(self) {
+        let Self { runs, setup, connector } = self;
+        runs.leave().await;
+        drop(runs);
+        setup.close().await;
+        connector.close().await;
+    }
+}
+
+/// Returns the settings of durable runs.
+pub(crate) fn options(args: &DurableArgs) -> RunOptions {
+    RunOptions { passivate_after: args.passivate_after(), any_build: args.any_build, ..RunOptions::default() }
+}
+
+/// Runs the command `run --durable`.
+pub(crate) async fn run(args: &RunArgs, progress: &Progress) -> Result<(), Failure> {
+    match begin(args, progress).await {
+        Ok((id, followed)) => followed.show(&id, args.json, args.execution.fit.as_deref(), progress),
+        Err(failure) if args.json => print_unstarted(failure),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Begins a run, and follows it. Returns its id, too.
+async fn begin(args: &RunArgs, progress: &Progress) -> Result<(String, Followed), Failure> {
+    let code = read(&args.file)?;
+    let mut interrupts = Interrupts::new()?;
+    let journal = AnyJournal::open(&args.journal).await?;
+    let within = Duration::from_secs(args.approval_within);
+    let options = RunOptions { approval_within: within, ..options(&args.durably) };
+    let opening = DurableSession::open(&args.host, &args.relay, journal, options, progress);
+    let session = interrupts.during(opening).await?;
+    let begun = session.runs.start(request(code, &args.execution)).await;
+    let followed = match begun {
+        Ok(run) => {
+            note(&format!("run {}", run.id()));
+            Ok((run.id().to_string(), follow(&run, progress, &mut interrupts).await))
+        }
+        Err(error) => Err(error.into()),
+    };
+    session.close().await;
+    followed
+}
+
+/// Follows a run until it ends, until it waits for a person who is not here, or until a signal. Its output is printed with its
+/// end: so it is printed once, whichever process sees the end.
+pub(crate) async fn follow(run: &Run, progress: &Progress, interrupts: &mut Interrupts) -> Followed {
+    let watching = progress.watch(run.events(), false);
+    let followed = tokio::select! {
+        followed = over(run) => followed,
+        () = interrupts.next() => Followed::Interrupted,
+    };
+    // The events of a run that goes on have no end.
+    watching.abort();
+    progress.clear();
+    followed
+}
+
+/// Waits until a run ends, or waits for a person who is not here.
+pub(crate) async fn over(run: &Run) -> Followed {
+    let is_attended = is_attended();
+    match run.until(|state| !is_attended && matches!(state, RunState::WaitingForApproval(_))).await {
+        RunState::WaitingForApproval(calls) => Followed::Waiting(calls),
+        _ => Followed::Ended(Box::new(Ended { outcome: run.outcome().await, printed: 0 })),
+    }
+}
+
+impl Followed {
+    /// Prints the end: for a program with `json`, else for a person, as a model would get it with `intent`.
+    pub(crate) fn show(self, id: &str, json: bool, intent: Option<&str>, progress: &Progress) -> Result<(), Failure> {
+        match self {
+            Self::Ended(ended) if json => ended.show_json(),
+            Self::Ended(ended) => ended.show_as(intent, progress),
+            Self::Waiting(calls) => {
+                let text = advice(id, &calls);
+                unfinished(json, json!({"run": id, "status": "waiting_for_approval", "calls": calls}), text)
+            }
+            Self::Interrupted => {
+                let text = format!("interrupted; the run has not ended: relay-host runs resume {id}");
+                unfinished(json, json!({"run": id, "status": "interrupted"}), text)
+            }
+        }
+    }
+}
+
+/// Tells of a run that has not ended.
+fn unfinished(json: bool, object: Value, text: String) -> Result<(), Failure> {
+    if json {
+        print_value(&object.to_string())?;
+    }
+    Err(Failure { status: UNFINISHED, text })
+}
+
+/// Says what to do about calls that wait for a person.
+fn advice(id: &str, calls: &[u64]) -> String {
+    let mut text = format!("the run waits for an approval; see it with: relay-host runs show {id}");
+    for call in calls {
+        text += &format!("\nrelay-host runs approve {id} {call}");
+    }
+    text + &format!("\nand then: relay-host runs resume {id}")
+}

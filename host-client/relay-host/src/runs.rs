@@ -1,0 +1,99 @@
+//! `runs`: the durable runs in a journal.
+
+mod find;
+mod resume;
+mod show;
+
+use host_client::runs::{self, RunVerdict};
+use host_client::{Journal, RunId, RunStatus};
+use serde_json::json;
+
+use crate::args::{CallName, RunName, RunsArgs, RunsCommand, RunsCommon};
+use crate::exit::Failure;
+use crate::journal::AnyJournal;
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use find::{every, find};
+
+/// Runs the command.
+pub(crate) async fn runs(args: RunsArgs, progress: &Progress) -> Result<(), Failure> {
+    match args.command {
+        RunsCommand::List { all, common } => list(all, &common).await,
+        RunsCommand::Show { run, common } => {
+            let journal = AnyJournal::open_existing(&common.journal).await?;
+            show::show(journal.journal(), &run.run, common.json).await
+        }
+        RunsCommand::Approve { call, common } => decide(&call, RunVerdict::Approve, &common).await,
+        RunsCommand::Deny { call, reason, common } => decide(&call, RunVerdict::Deny { reason }, &common).await,
+        RunsCommand::Resume(args) => resume::resume(&args, progress).await,
+        RunsCommand::Cancel { run, common } => cancel(&run, &common).await,
+        RunsCommand::Forget { run, common } => forget(&run, &common).await,
+    }
+}
+
+async fn list(all: bool, common: &RunsCommon) -> Result<(), Failure> {
+    let journal = AnyJournal::open_existing(&common.journal).await?;
+    let heads = every(journal.journal(), !all).await?;
+    if common.json {
+        let heads: Vec<_> = heads.iter().map(show::head_json).collect();
+        return print_json(&json!(heads).to_string());
+    }
+    match heads.as_slice() {
+        [] if all => print("there are no runs"),
+        [] => print("all runs have ended; --all lists them"),
+        heads => print(&heads.iter().map(show::head_line).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// Leaves a decision in the journal.
+async fn decide(named: &CallName, verdict: RunVerdict, common: &RunsCommon) -> Result<(), Failure> {
+    let journal = AnyJournal::open_existing(&common.journal).await?;
+    let journal = journal.journal();
+    let id = find(journal, &named.run.run).await?;
+    let by = named.by.clone().unwrap_or_else(user);
+    let word = if verdict == RunVerdict::Approve { "approved" } else { "denied" };
+    runs::decide(journal, &id, named.call, verdict, &by).await?;
+    if common.json {
+        return print_json(&json!({"run": id.as_str(), "call": named.call, "decision": word, "by": by}).to_string());
+    }
+    print(&format!("call {} is {word}{}", named.call, next(journal, &id).await?))
+}
+
+async fn cancel(named: &RunName, common: &RunsCommon) -> Result<(), Failure> {
+    let journal = AnyJournal::open_existing(&common.journal).await?;
+    let journal = journal.journal();
+    let id = find(journal, &named.run).await?;
+    if journal.run(id.clone()).await?.is_some_and(|head| head.status == RunStatus::Ended) {
+        return Err(Failure::usage(format!("the run {id} has ended; `relay-host runs forget` removes it")));
+    }
+    runs::cancel(journal, &id).await?;
+    if common.json {
+        return print_json(&json!({"run": id.as_str(), "cancelled": true}).to_string());
+    }
+    print(&format!("the run {id} is to be cancelled{}", next(journal, &id).await?))
+}
+
+async fn forget(named: &RunName, common: &RunsCommon) -> Result<(), Failure> {
+    let journal = AnyJournal::open_existing(&common.journal).await?;
+    let id = find(journal.journal(), &named.run).await?;
+    let is_removed = runs::forget(journal.journal(), &id).await?;
+    if common.json {
+        return print_json(&json!({"run": id.as_str(), "forgotten": is_removed}).to_string());
+    }
+    print(&format!("the run {id} is removed"))
+}
+
+/// Says what has to happen so that an instruction takes effect.
+async fn next(journal: &dyn Journal, id: &RunId) -> Result<String, Failure> {
+    let head = journal.run(id.clone()).await?;
+    Ok(match head.is_some_and(|head| show::is_held(&head)) {
+        true => "; the process that goes on with the run is told".to_owned(),
+        false => format!("; no process goes on with the run: relay-host runs resume {id}"),
+    })
+}
+
+/// Returns the name of the user, as far as the environment tells.
+fn user() -> String {
+    let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "relay-host".to_owned())
+}

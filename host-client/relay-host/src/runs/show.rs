@@ -1,0 +1,141 @@
+//! Prints runs of a journal, for a person or as JSON.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use host_client::durable::RunHead;
+use host_client::runs::{self, CallSummary, RunSummary};
+use host_client::{Journal, RunStatus};
+use serde_json::{Value, json};
+
+use super::find::find;
+use crate::exit::Failure;
+use crate::output::{indented, inline, plain, print, print_json};
+
+/// Maximum length of a result in the text for people, in characters. JSON has it whole.
+const MAX_SHOWN: usize = 2_000;
+
+/// Prints one run.
+pub(super) async fn show(journal: &dyn Journal, name: &str, json: bool) -> Result<(), Failure> {
+    let id = find(journal, name).await?;
+    let summary = runs::show(journal, &id).await?;
+    let decided: Vec<_> = journal.instructions_of(id).await?.into_iter().map(|it| it.call).collect();
+    if json { print_json(&summary_json(&summary, &decided).to_string()) } else { print(&text(&summary, &decided)) }
+}
+
+/// Returns `true` if a process goes on with the run.
+pub(super) fn is_held(head: &RunHead) -> bool {
+    head.claim.as_ref().is_some_and(|claim| claim.until_ms > now_ms())
+}
+
+/// Formats a run as one line of a list.
+pub(super) fn head_line(head: &RunHead) -> String {
+    let held = if is_held(head) { ", in a process" } else { "" };
+    let held = if head.status == RunStatus::Ended { "" } else { held };
+    format!("{}  {}  {}{held}", head.id, time(head.created_ms), head.status.as_str())
+}
+
+/// Returns a run as one object of a list.
+pub(super) fn head_json(head: &RunHead) -> Value {
+    json!({
+        "run": head.id.as_str(),
+        "status": head.status.as_str(),
+        "created_ms": head.created_ms,
+        "changed_ms": head.changed_ms,
+        "held": is_held(head),
+    })
+}
+
+fn summary_json(summary: &RunSummary, decided: &[u64]) -> Value {
+    let error = summary.error.as_ref().map(|(code, message)| json!({"code": code, "message": message}));
+    json!({
+        "run": summary.head.id.as_str(),
+        "status": summary.head.status.as_str(),
+        "created_ms": summary.head.created_ms,
+        "changed_ms": summary.head.changed_ms,
+        "held": is_held(&summary.head),
+        "attempts": summary.attempts,
+        "code": summary.code,
+        "calls": summary.calls,
+        "waiting_for_approval": waiting(summary, decided),
+        "cancelled": decided.contains(&0),
+        "result": summary.result,
+        "error": error,
+    })
+}
+
+/// Returns the calls that a person still has to decide on.
+fn waiting(summary: &RunSummary, decided: &[u64]) -> Vec<u64> {
+    let mut waiting = summary.waiting();
+    waiting.retain(|call| !decided.contains(call));
+    waiting
+}
+
+/// Formats a run for a person.
+fn text(summary: &RunSummary, decided: &[u64]) -> String {
+    let RunSummary { head, code, calls, attempts, .. } = summary;
+    let mut text = format!("run       {}\nstatus    {}", head.id, head.status.as_str());
+    let is_over = head.status == RunStatus::Ended;
+    if !is_over {
+        text += if is_held(head) { ", in a process" } else { ", in no process" };
+        text += if decided.contains(&0) { ", to be cancelled" } else { "" };
+    }
+    text += &format!("\nbegan     {}\nchanged   {}", time(head.created_ms), time(head.changed_ms));
+    text += &format!("\nattempts  {attempts}\ncode\n");
+    text.extend(plain(code).lines().map(|line| format!("  | {line}\n")));
+    for call in calls {
+        text += &call_text(call, !is_over && decided.contains(&call.call));
+    }
+    if let Some(result) = &summary.result {
+        text += &format!("result    {}\n", shortened(result));
+    }
+    if let Some((code, message)) = &summary.error {
+        text += &format!("error     {}: {}\n", inline(code), inline(message));
+    }
+    for call in waiting(summary, decided) {
+        text += &format!("relay-host runs approve {} {call}\n", head.id);
+    }
+    text.trim_end().to_owned()
+}
+
+/// Formats a call. `is_decided`: a decision on it is in the journal, and the run has not gone on since.
+fn call_text(call: &CallSummary, is_decided: bool) -> String {
+    let waits = call.state == "waiting_for_approval";
+    let state = if waits && is_decided { "decided, not gone on yet" } else { call.state };
+    let mut text = format!("call {}  {}: {}", call.call, inline(&call.tool), state.replace('_', " "));
+    if let Some(by) = &call.decided_by {
+        text += &format!(", decided by {}", inline(by));
+    }
+    if let Some(until_ms) = call.until_ms.filter(|_| waits && !is_decided) {
+        text += &format!(" until {}", time(until_ms));
+    }
+    text.push('\n');
+    if let Some(rule) = &call.rule {
+        text += &format!("  rule       {}\n", inline(rule));
+    }
+    if let Some(arguments) = &call.arguments {
+        // All of them: a person decides by them.
+        let arguments = indented(&arguments.to_string());
+        text.extend(arguments.lines().map(|line| format!("  | {}\n", inline(line))));
+    }
+    text
+}
+
+/// Formats a value as one line, cut if it is long.
+fn shortened(value: &Value) -> String {
+    let json = value.to_string();
+    match json.char_indices().nth(MAX_SHOWN) {
+        Some((at, _)) => format!("{}… (cut; --json shows all)", inline(&json[..at])),
+        None => inline(&json).into_owned(),
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Formats a time, in UTC.
+fn time(ms: i64) -> String {
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or_default());
+    humantime::format_rfc3339_seconds(at).to_string()
+}
