@@ -69,8 +69,11 @@ pub(crate) fn options(args: &DurableArgs) -> RunOptions {
 }
 
 /// Runs the command `run --durable`.
-pub(crate) async fn run(args: &RunArgs, progress: &Progress) -> Result<(), Failure> {
-    match begin(args, progress).await {
+pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
+    if args.json {
+        progress.hide();
+    }
+    match begin(&args, progress).await {
         Ok((id, followed)) => followed.show(&id, args.json, args.execution.fit.as_deref(), progress),
         Err(failure) if args.json => print_unstarted(failure),
         Err(failure) => Err(failure),

@@ -85,6 +85,7 @@ fn log(progress: &Progress, usual: &str) {
 /// Runs one command.
 async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
     match command {
+        Command::Run(args) if args.durable => durable::run(args, progress).await,
         Command::Run(args) => run::run(args, progress).await,
         Command::Runs(args) => runs::runs(args, progress).await,
         Command::Tools(args) => tools::tools(args, progress).await,

@@ -7,7 +7,6 @@ use std::path::Path;
 use host_client::{Client, ExecuteRequest, LargeIntegers, LimitName};
 
 use crate::args::{ExecutionArgs, LargeIntegersArg, RunArgs};
-use crate::durable;
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::note;
@@ -15,13 +14,10 @@ use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::session::Session;
 
-/// Runs the command.
+/// Runs the command, where the run is not durable.
 pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
     if args.json {
         progress.hide();
-    }
-    if args.durable {
-        return durable::run(&args, progress).await;
     }
     match execute_file(&args, progress).await {
         Ok(ended) if args.json => ended.show_json(),

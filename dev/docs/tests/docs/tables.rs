@@ -156,9 +156,19 @@ fn every_key_of_a_policy_is_described() {
 fn every_flag_of_relay_host_is_described_and_no_other() {
     let (commands, mcp) = (page("docs/command-line.md"), page("docs/mcp-and-openapi.md"));
     let mut known = BTreeSet::new();
-    for command in
-        [&["run"][..], &["call"], &["repl"], &["tools"], &["serve-mcp"], &["audit", "show"], &["audit", "verify"]]
-    {
+    for command in [
+        &["run"][..],
+        &["runs", "list"],
+        &["runs", "approve"],
+        &["runs", "deny"],
+        &["runs", "resume"],
+        &["call"],
+        &["repl"],
+        &["tools"],
+        &["serve-mcp"],
+        &["audit", "show"],
+        &["audit", "verify"],
+    ] {
         for flag in flags("relay-host", command) {
             let name = format!("`--{}", flag.name);
             let own = if command == ["serve-mcp"] { &mcp.text } else { &commands.text };
