@@ -16,6 +16,17 @@ struct Scene {
 }
 
 impl Scene {
+    /// Makes tools of names, the properties of their arguments, and the names of those that are required.
+    fn of<const N: usize>(named: [(&str, serde_json::Value, serde_json::Value); N]) -> Self {
+        let tools = Tools::new();
+        for (name, properties, required) in named {
+            let schema = json!({"type": "object", "properties": properties, "required": required,
+                                "additionalProperties": false});
+            tools.add_with(ToolSpec::new(name, "", schema), |_, _| std::future::pending()).unwrap();
+        }
+        Self { tools, policy: Policy::new().allow(["*"]) }
+    }
+
     fn new() -> Self {
         let tools = Tools::new();
         for listed in catalogue::tools() {
@@ -145,7 +156,7 @@ fn programs_that_may_be_meant_so_pass() {
     assert!(right::PROGRAMS.len() >= 100, "{}", right::PROGRAMS.len());
 }
 
-/// The programs of the study, as they are and as the study sends them, and that of the quickstart.
+/// Checks the programs of the study, as they are and as the study sends them, and those of the examples.
 #[test]
 fn the_programs_of_study_and_examples_pass() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -165,19 +176,36 @@ fn the_programs_of_study_and_examples_pass() {
     }
     assert!(programs >= 30, "{programs}");
 
-    let tools = Tools::new();
-    for (name, arguments) in [
-        ("files.list", json!({"folder": {"type": "string"}, "suffix": {"type": "string"}})),
-        ("files.read", json!({"paths": {"type": "array", "items": {"type": "string"}}})),
-    ] {
-        let schema = json!({"type": "object", "properties": arguments, "additionalProperties": false});
-        tools.add_with(ToolSpec::new(name, "", schema), |_, _| std::future::pending()).unwrap();
-    }
-    let scene = Scene { tools, policy: Policy::new().allow(["*"]) };
+    // The program that the example plays back for a model.
+    assert_passes(&scene, &part(root, "programmatic/model.rs", "```js\n", "```"), ("git.git_log(", "git.git_lgo("));
+    let text = json!({"type": "string"});
+    let scene = Scene::of([
+        ("files.list", json!({"folder": text, "suffix": text}), json!([])),
+        ("files.read", json!({"paths": {"type": "array", "items": text}}), json!([])),
+    ]);
     let code = std::fs::read_to_string(format!("{root}/examples/quickstart/audit.js")).unwrap();
-    assert_eq!(scene.check(&code), [], "{code}");
-    let misspelled = code.replace("mcp.call(\"files.list\")", "mcp.call(\"files.lst\")");
-    assert_eq!(scene.check(&misspelled).len(), 1, "the check looks at it");
+    assert_passes(&scene, &code, ("mcp.call(\"files.list\")", "mcp.call(\"files.lst\")"));
+    let scene = Scene::of([
+        ("notes.keep", json!({"title": text, "text": text}), json!(["title", "text"])),
+        ("notes.search", json!({"words": text, "limit": {"type": "integer"}}), json!(["words"])),
+    ]);
+    let code = part(root, "in_container/test.rs", "let code = \"", "\";");
+    assert_passes(&scene, &code, ("mcp.call('notes.search',", "mcp.call('notes.serch',"));
+}
+
+/// Returns the part of an example's file that stands between two texts.
+fn part(root: &str, file: &str, before: &str, behind: &str) -> String {
+    let text = std::fs::read_to_string(format!("{root}/examples/{file}")).unwrap();
+    let (_, rest) = text.split_once(before).unwrap();
+    rest.split_once(behind).unwrap().0.to_owned()
+}
+
+/// Fails unless code passes, and does not with a misspelled name in one of its calls.
+#[track_caller]
+fn assert_passes(scene: &Scene, code: &str, (call, misspelled): (&str, &str)) {
+    assert_eq!(scene.check(code), [], "{code}");
+    assert!(code.contains(call), "{code}");
+    assert_eq!(scene.check(&code.replacen(call, misspelled, 1)).len(), 1, "the check looks at it");
 }
 
 #[test]
