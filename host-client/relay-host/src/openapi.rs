@@ -46,6 +46,8 @@ struct Config {
     max_operations: Option<usize>,
     /// PEM file with the authorities that sign the server's certificate.
     ca_file: Option<PathBuf>,
+    /// Header in which calls that change something send their idempotency keys.
+    idempotency_header: Option<String>,
     /// Credentials by the name of their security scheme.
     #[serde(default)]
     credentials: BTreeMap<String, Secret>,
@@ -107,6 +109,9 @@ fn configured(path: &Path) -> Result<OpenApi, Failure> {
     }
     if let Some(url) = config.base_url {
         api = api.base_url(url);
+    }
+    if let Some(header) = config.idempotency_header {
+        api = api.idempotency_header(&header).map_err(|error| wrong(error.to_string()))?;
     }
     for (name, value) in config.server_variables {
         api = api.server_variable(name, value);

@@ -32,6 +32,7 @@ mod place;
 mod request;
 mod response;
 mod schema;
+mod server;
 mod style;
 mod text;
 
@@ -42,7 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderName};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 use url::Url;
@@ -53,10 +54,10 @@ pub use error::{Flaw, LeftOut, Unusable};
 use call::{Api, OperationTool};
 use choice::Choice;
 use credential::Credentials;
-use document::{Document, server_url};
-use operation::Reader;
+use document::Document;
+use operation::{KeyHeader, Reader};
 
-use crate::net::{self, BodyLimit, GuardedClient, RemoteAccess, Request};
+use crate::net::{self, BodyLimit, RemoteAccess, Request};
 use host_client_core::error::Error;
 use host_client_core::tool::{InvalidTool, Tool};
 use host_client_core::tools::{Mount, Tools};
@@ -69,10 +70,10 @@ const MAX_OPERATIONS: usize = 2_000;
 const MAX_OPERATION_BYTES: usize = 256 << 10;
 /// Maximum size of the schemas and descriptions of all operations, in bytes: a relay gets them in one message.
 const MAX_TOTAL_BYTES: usize = 4 << 20;
+/// Header of idempotency keys in documents.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Maximum time to fetch a document.
 const FETCH_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of servers that an error message lists.
-const NAMED_SERVERS: usize = 20;
 
 /// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, with the settings to mount it.
 ///
@@ -108,6 +109,7 @@ pub struct OpenApi {
     max_operations: usize,
     access: RemoteAccess,
     propagates_trace: bool,
+    key: KeyHeader,
 }
 
 /// Place that the document comes from.
@@ -173,6 +175,7 @@ impl OpenApi {
             max_operations: MAX_OPERATIONS,
             access: RemoteAccess::default(),
             propagates_trace: false,
+            key: KeyHeader { header: HeaderName::from_static(IDEMPOTENCY_KEY), is_for_all: false },
         }
     }
 
@@ -264,6 +267,23 @@ impl OpenApi {
         self
     }
 
+    /// Sends the [idempotency key](host_client_core::CallContext::idempotency_key) of each call of an operation that changes
+    /// something in this header: the server does a request with the same key once. These tools are
+    /// [idempotent](host_client_core::Manifest::idempotent), so that a durable run makes a call again whose outcome is not
+    /// known. Default: `Idempotency-Key`, for those operations alone that have a parameter for this header in the document.
+    ///
+    /// # Errors
+    /// [`Error::Source`]: it is not the name of a header that may be set.
+    pub fn idempotency_header(mut self, name: &str) -> Result<Self, Error> {
+        let header = HeaderName::try_from(name).ok().filter(|header| !net::is_reserved_header(header));
+        let header = header.ok_or_else(|| {
+            let reason = format!("{name:?} is not the name of a header that an idempotency key may be sent in");
+            Error::source(format!("the OpenAPI document {}", self.origin()), reason)
+        })?;
+        self.key = KeyHeader { header, is_for_all: true };
+        Ok(self)
+    }
+
     /// Reads the document, and registers its operations as the tools of the server `server`. Results are declared
     /// by the document's schemas and not checked against them, because documents often promise more than their servers
     /// keep.
@@ -328,7 +348,7 @@ impl OpenApi {
 
     /// Fetches the document from the host of `url`.
     async fn fetch(&self, url: Url) -> Result<String, Unusable> {
-        let client = client(self.access.clone(), &url)?;
+        let client = server::client(self.access.clone(), &url)?;
         let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
         let limit = BodyLimit::FailOver(self.document_bytes);
         let answer = client.send(request, limit, Instant::now() + FETCH_WITHIN).await;
@@ -344,7 +364,8 @@ impl OpenApi {
         let mut document = Document::parse(text)?;
         document.set_variables(&self.variables)?;
         let credentials = Credentials::new(&document, &self.credentials)?;
-        let server = self.choose(&document.servers(document.root(), base))?;
+        let servers = document.servers(document.root(), base);
+        let server = server::choose(&servers, self.base_url.as_deref(), self.server.as_deref())?;
         if let Some(base) = base
             && !credentials.are_empty()
             && self.server.is_none()
@@ -357,32 +378,21 @@ impl OpenApi {
         let is_clear = server.scheme() == "http" && !credentials.are_empty();
         let access = if is_clear { self.access.only_private() } else { self.access };
         let (choice, most) = (&self.choice, self.max_operations);
-        let reader =
-            Reader { document: &document, server: &server, base, credentials: &credentials, tools, choice, most };
+        let (credentials_of, key) = (&credentials, &self.key);
+        let reader = Reader {
+            document: &document,
+            server: &server,
+            base,
+            credentials: credentials_of,
+            tools,
+            choice,
+            key,
+            most,
+        };
         let found = reader.read()?;
-        let client = client(access, &server)?;
+        let client = server::client(access, &server)?;
         let api = Arc::new(Api { client, server, credentials, propagates_trace: self.propagates_trace });
         let tool = |operation| Arc::new(OperationTool { api: Arc::clone(&api), operation }) as Arc<dyn Tool>;
         Ok(Built { tools: found.callable.into_iter().map(tool).collect(), left_out: found.left_out })
     }
-
-    /// Returns the server of the application, or the selected one, or the first one, of `servers`.
-    fn choose(&self, servers: &[Url]) -> Result<Url, Unusable> {
-        if let Some(url) = &self.base_url {
-            return server_url(url, None).ok_or_else(|| Unusable::BaseUrl(url.clone()));
-        }
-        let first = servers.first().ok_or(Unusable::NoServer)?;
-        let Some(chosen) = &self.server else { return Ok(first.clone()) };
-        let found = server_url(chosen, None).filter(|url| servers.contains(url));
-        found.ok_or_else(|| Unusable::Server {
-            chosen: chosen.clone(),
-            known: servers.iter().take(NAMED_SERVERS).map(Url::as_str).collect::<Vec<_>>().join(", "),
-        })
-    }
-}
-
-/// Creates a client that reaches the host of `url` and no other.
-fn client(access: RemoteAccess, url: &Url) -> Result<GuardedClient, Unusable> {
-    let access = access.and(&net::origin(url)).map_err(|_| Unusable::Address)?;
-    GuardedClient::new(access).map_err(|error| Unusable::Client(error.to_string()))
 }

@@ -280,6 +280,40 @@ async fn a_trace_is_passed_on_only_if_asked() {
 }
 
 #[tokio::test]
+async fn idempotency_keys_are_sent_where_the_document_or_the_application_says_so() {
+    let server = Server::start(|_| answer(200, &json!(1))).await;
+    let key = json!({"name": "Idempotency-Key", "in": "header", "required": true, "schema": {"type": "string"}});
+    let paths = json!({
+        "/a": {"post": {"operationId": "pay", "parameters": [key]}, "get": {"operationId": "read", "parameters": [key]}},
+        "/b": {"post": {"operationId": "other"}},
+    });
+    let text = document(&server, &paths);
+    let sent = async |api: OpenApi, header: &str| {
+        let (mut caller, tools, _mount) = mounted(api).await;
+        let mut sent = Vec::new();
+        for tool in ["api.pay", "api.read", "api.other"] {
+            caller.call(tool, json!({})).await.unwrap();
+            let key = server.one().header(header).map(str::to_owned);
+            assert_eq!(key.is_some(), tools.spec(tool).unwrap().manifest.idempotent, "{tool}");
+            sent.push(key);
+        }
+        sent
+    };
+    let by_document = sent(OpenApi::from_text(text.clone()), "idempotency-key").await;
+    assert!(matches!(&by_document[..], [Some(key), None, None] if key.len() > 10), "{by_document:?}");
+    let paths = json!({
+        "/a": {"post": {"operationId": "pay"}, "get": {"operationId": "read"}},
+        "/b": {"post": {"operationId": "other"}},
+    });
+    let api = OpenApi::from_text(document(&server, &paths)).idempotency_header("X-Request-Id").unwrap();
+    let by_application = sent(api, "x-request-id").await;
+    let [Some(one), None, Some(other)] = &by_application[..] else { panic!("{by_application:?}") };
+    assert_ne!(one, other);
+    let wrong = OpenApi::from_text(text).idempotency_header("Host").unwrap_err();
+    assert!(wrong.to_string().contains("\"Host\" is not the name of a header"), "{wrong}");
+}
+
+#[tokio::test]
 async fn a_private_server_is_refused_unless_its_network_is_allowed() {
     let server = Server::start(|_| answer(200, &json!(1))).await;
     let paths = json!({"/": {"get": {"operationId": "get"}}});

@@ -44,12 +44,15 @@ impl Tool for OperationTool {
     fn call(&self, arguments: Value, context: CallContext) -> CallFuture {
         let api = Arc::clone(&self.api);
         let request = request::build(&self.operation, &api.server, &api.credentials, arguments);
-        let is_safe = is_safe(&self.operation.method);
+        let (is_safe, key) = (is_safe(&self.operation.method), self.operation.key.clone());
         let label = format!("{} {}", self.operation.method, self.operation.template);
         Box::pin(async move {
             let mut request = request?;
             if api.propagates_trace {
                 request.headers.insert("traceparent", HeaderValue::try_from(context.trace.to_string())?);
+            }
+            if let Some(header) = key {
+                request.headers.insert(header, HeaderValue::try_from(context.idempotency_key())?);
             }
             let limit = BodyLimit::FailOver(DEFAULT_RESULT_BYTES);
             let answer = api.client.send(request, limit, context.deadline).await;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use http::Method;
+use http::{HeaderName, Method};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
@@ -60,6 +60,16 @@ pub(super) struct Operation {
     pub(super) body: Option<Body>,
     /// Security schemes whose credentials are sent.
     pub(super) schemes: Vec<String>,
+    /// Header of the call's idempotency key; `None`: the key is not sent.
+    pub(super) key: Option<HeaderName>,
+}
+
+/// Header in which calls send their idempotency keys.
+#[derive(Debug, Clone)]
+pub(super) struct KeyHeader {
+    pub(super) header: HeaderName,
+    /// `true`: all operations that change something take it; `false`: those for which the document says so.
+    pub(super) is_for_all: bool,
 }
 
 /// Part of a path.
@@ -88,6 +98,7 @@ pub(super) struct Reader<'a> {
     /// Name of the server of tools, which is before the dot in a tool's name.
     pub(super) tools: &'a str,
     pub(super) choice: &'a Choice,
+    pub(super) key: &'a KeyHeader,
     /// Maximum number of operations that are read.
     pub(super) most: usize,
 }
@@ -198,7 +209,7 @@ impl<'a> Reader<'a> {
         let schemes = self.credentials.schemes(security)?;
         let room = left.min(MAX_OPERATION_BYTES);
         let mut arguments = Arguments::new(self.document, room);
-        arguments.parameters(self.parameters(item, written)?, self.credentials)?;
+        arguments.parameters(self.parameters(item, written)?, self.credentials, &self.key.header)?;
         // HTTP defines no meaning for a body with these methods.
         let takes_body = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         let body = match members.get("requestBody") {
@@ -208,15 +219,17 @@ impl<'a> Reader<'a> {
         let path = pieces(template, &arguments.parameters)?;
         self.check_path(&path)?;
         let is_safe = is_safe(method);
+        let key = (!is_safe && (arguments.takes_key || self.key.is_for_all)).then(|| self.key.header.clone());
         let description = description(method, template, members);
         let (parameters, schema, bytes) = arguments.finish(room)?;
         let mut spec = ToolSpec::new(name, description, schema)
             .effect(if is_safe { Effect::ReadOnly } else { Effect::Mutating })
-            .mode(Mode::RestrictedRemote);
+            .mode(Mode::RestrictedRemote)
+            .idempotent(key.is_some());
         spec.manifest.concurrency = Some(CONCURRENCY);
         let template = shortened(template, MAX_LABEL_CHARS);
         let bytes = bytes + spec.description.len();
-        Ok((Operation { spec, method: method.clone(), template, path, parameters, body, schemes }, bytes))
+        Ok((Operation { spec, method: method.clone(), template, path, parameters, body, schemes, key }, bytes))
     }
 
     /// Checks that the operation is on the selected server. An operation without `servers` is.

@@ -1,5 +1,6 @@
 //! Reads the parameters of an operation: the place and the serialization of each.
 
+use http::HeaderName;
 use serde_json::{Map, Value, json};
 
 use super::body::{self, Body, is_json};
@@ -32,6 +33,8 @@ pub(super) struct Parameter {
 pub(super) struct Arguments<'a> {
     translator: Translator<'a>,
     pub(super) parameters: Vec<Parameter>,
+    /// `true`: the document has a parameter for the header of the idempotency key.
+    pub(super) takes_key: bool,
     properties: Map<String, Value>,
     required: Vec<String>,
 }
@@ -39,14 +42,20 @@ pub(super) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     pub(super) fn new(document: &'a Document, room: usize) -> Self {
         let translator = Translator::new(document, room);
-        Self { translator, parameters: Vec::new(), properties: Map::new(), required: Vec::new() }
+        Self { translator, parameters: Vec::new(), takes_key: false, properties: Map::new(), required: Vec::new() }
     }
 
-    /// Adds parameters. Those that a credential sets, and optional ones that cannot be sent, are skipped.
+    /// Adds parameters. Those that a credential sets, that of the idempotency key in the header `key`, and optional ones that
+    /// cannot be sent, are skipped.
     ///
     /// # Errors
     /// [`Flaw::Parameter`] for a required one that cannot be sent, or the flaw of its schema.
-    pub(super) fn parameters(&mut self, written: Vec<&'a Value>, credentials: &Credentials) -> Result<(), Flaw> {
+    pub(super) fn parameters(
+        &mut self,
+        written: Vec<&'a Value>,
+        credentials: &Credentials,
+        key: &HeaderName,
+    ) -> Result<(), Flaw> {
         for parameter in written {
             let name = string_member(parameter, "name");
             let is_required = parameter.get("required").and_then(Value::as_bool) == Some(true);
@@ -58,6 +67,10 @@ impl<'a> Arguments<'a> {
                 Err(_) => continue,
             };
             if credentials.set_parameter(&place, name) {
+                continue;
+            }
+            if place == Place::Header(key.clone()) {
+                self.takes_key = true;
                 continue;
             }
             let (style, schema) = match style(parameter, &place) {
