@@ -4,6 +4,7 @@
 //! - [`fault`]: a proxy that breaks connections where a test wants it
 //! - [`http`]: requests to pages of a relay
 //! - [`catalogue`]: the tools of real MCP servers, and what people look for among them
+//! - [`documents`]: OpenAPI documents of public APIs
 //! - [`packages`]: pinned packages of npm and PyPI, installed once
 //! - [`postgres`]: real Postgres servers
 //! - [`servers`]: the real MCP servers and clients among them
@@ -13,6 +14,7 @@
 //! - [`rfc6455`]: the rules of WebSockets, as frames that keep or break them
 
 pub mod catalogue;
+pub mod documents;
 pub mod fault;
 pub mod http;
 pub mod packages;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Caller, Server, endless, json as answer, megabytes, redirect, response};
 use host_client::openapi::{Credential, Flaw, OpenApi, OpenApiMount, Unusable};
 use host_client::{Effect, Error, Tools};
+use relay_test_support::documents::document;
 use serde_json::{Value, json};
 
 /// The folder of real documents with which the library `openapiv3` tests itself; it is among our dependencies for them.
@@ -43,8 +44,6 @@ fn api(document: &Value) -> OpenApi {
 #[tokio::test]
 async fn real_documents_mount_nearly_whole() {
     let fixtures = fixtures();
-    let bearer = || Credential::Bearer("token".into());
-    let basic = || Credential::Basic { user: "user".into(), password: "word".into() };
     let nowhere = "it refers to what is not in the document: \"\"";
     let expect = |name,
                   credential: Option<(&'static str, Credential)>,
@@ -75,6 +74,50 @@ async fn real_documents_mount_nearly_whole() {
         assert_eq!((tools.specs().len(), reasons), (count, left_out), "{name}");
     }
 }
+
+/// With those of the test above and Stripe's, more than twenty real documents. By hand, since 390 MB are installed for it:
+/// `cargo test --package host-client --test host -- --ignored documents_from_the_registry`.
+#[tokio::test]
+#[ignore = "it installs large packages from the registry"]
+async fn documents_from_the_registry_mount_nearly_whole() {
+    for (path, scheme, count, elsewhere) in FROM_REGISTRY {
+        let mut api = OpenApi::from_file(document(path)).document_bytes(64 << 20).max_operations(5_000);
+        if let Some((scheme, credential)) = scheme {
+            api = api.credentials(*scheme, credential());
+        }
+        let (tools, mount) = mount(api).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        let others: Vec<_> = mount.left_out.iter().filter(|it| it.reason != Flaw::Server).collect();
+        assert!(others.is_empty(), "{path}: {others:?}");
+        assert_eq!((tools.specs().len(), mount.left_out.len()), (*count, *elsewhere), "{path}");
+    }
+}
+
+fn bearer() -> Credential {
+    Credential::Bearer("token".into())
+}
+
+fn basic() -> Credential {
+    Credential::Basic { user: "user".into(), password: "word".into() }
+}
+
+/// Name of a security scheme, and the credential for it.
+type Scheme = (&'static str, fn() -> Credential);
+
+/// Documents of pinned packages: the path, the scheme that gets a credential, the number of tools, and the number of
+/// operations on a server of their own, which are left out.
+const FROM_REGISTRY: &[(&str, Option<Scheme>, usize, usize)] = &[
+    ("@octokit/openapi/generated/api.github.com.json", None, 1_222, 1),
+    ("@octokit/openapi/generated/ghec.json", None, 1_470, 1),
+    ("@octokit/openapi/generated/ghes-3.17.json", None, 946, 20),
+    ("@octokit/openapi/generated/ghes-3.18.json", None, 960, 20),
+    ("@octokit/openapi/generated/ghes-3.19.json", None, 1_019, 20),
+    ("@readme/oas-examples/3.0/json/petstore-expanded.json", None, 4, 0),
+    ("@readme/oas-examples/3.0/json/readme-legacy.json", Some(("apiKey", basic)), 36, 0),
+    ("@readme/oas-examples/3.0/json/star-trek.json", None, 120, 0),
+    ("@readme/oas-examples/3.0/json/uspto.json", None, 3, 0),
+    ("@readme/oas-examples/3.1/json/readme.json", Some(("bearer", bearer)), 54, 0),
+    ("@readme/oas-examples/3.1/json/train-travel.json", Some(("OAuth2", bearer)), 7, 0),
+];
 
 /// Stripe's API: 2.2 MB of YAML, 283 operations, forms with nested fields.
 #[tokio::test]
