@@ -13,6 +13,7 @@ macro_rules! pages {
 #[cfg(doctest)]
 pages! {
     readme = "README.md",
+    durable_runs = "docs/durable-runs.md",
     journal = "docs/journal.md",
     lost_connections = "docs/lost-connections.md",
     mcp_and_openapi = "docs/mcp-and-openapi.md",

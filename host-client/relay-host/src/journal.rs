@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// Journal that the command line names.
 pub(crate) enum AnyJournal {
     Sqlite(SqliteJournal),
-    Postgres(PostgresJournal),
+    Postgres(Box<PostgresJournal>),
 }
 
 impl AnyJournal {
@@ -21,7 +21,7 @@ impl AnyJournal {
     pub(crate) async fn open(args: &JournalArgs) -> Result<Self, Failure> {
         let named = name(args)?;
         let opened = if is_address(named) {
-            PostgresJournal::connect(named).await.map(Self::Postgres)
+            PostgresJournal::connect(named).await.map(|journal| Self::Postgres(Box::new(journal)))
         } else {
             SqliteJournal::open(named).await.map(Self::Sqlite)
         };
@@ -44,7 +44,7 @@ impl AnyJournal {
     pub(crate) fn journal(&self) -> &dyn Journal {
         match self {
             Self::Sqlite(journal) => journal,
-            Self::Postgres(journal) => journal,
+            Self::Postgres(journal) => &**journal,
         }
     }
 
@@ -52,7 +52,7 @@ impl AnyJournal {
     pub(crate) fn given_to(self, host: Host) -> Host {
         match self {
             Self::Sqlite(journal) => host.journal(journal),
-            Self::Postgres(journal) => host.journal(journal),
+            Self::Postgres(journal) => host.journal(*journal),
         }
     }
 }
