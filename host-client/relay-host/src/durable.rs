@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_client::runs::RunState;
-use host_client::{LazyClient, Run, RunOptions, Runs};
+use host_client::{LazyClient, Run, RunOptions, RunStatus, Runs};
 use serde_json::{Value, json};
 
 use crate::args::{DurableArgs, HostArgs, RelayArgs, RunArgs};
@@ -16,6 +16,11 @@ use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::run::{read, request};
 use crate::setup::{Connector, Setup, is_attended};
+
+/// Maximum time until the journal has the status of the runs that wait, before they are left.
+const NOTED_WITHIN: Duration = Duration::from_secs(2);
+/// Interval between two looks at that status.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Durable runs with their tools and their relay. [`DurableSession::close`] ends what was started for them.
 pub(crate) struct DurableSession {
@@ -56,10 +61,23 @@ impl DurableSession {
     /// Gives the runs that have not ended back to the journal, then ends the tools and the relay.
     pub(crate) async fn close(self) {
         let Self { runs, setup, connector } = self;
+        // A run that is left too early would be listed as running.
+        let _ = tokio::time::timeout(NOTED_WITHIN, noted(&runs)).await;
         runs.leave().await;
         drop(runs);
         setup.close().await;
         connector.close().await;
+    }
+}
+
+/// Waits until the journal has the status of all runs that wait for a person.
+async fn noted(runs: &Runs) {
+    for run in runs.active() {
+        while matches!(run.state(), RunState::WaitingForApproval(_))
+            && matches!(runs.journal().run(run.id().clone()).await, Ok(Some(head)) if head.status == RunStatus::Running)
+        {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 
