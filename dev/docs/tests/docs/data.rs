@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use host_client::{Client, ClientConfig, ExecuteRequest, LocalRelay, McpConfig, Policy, Tools};
+use host_client::{Client, ClientConfig, ExecuteRequest, LocalRelay, McpConfig, Policy, SqliteJournal, Tools};
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::programs::program;
 const SECRET: &str = "a secret of the tests of the pages, which is long enough";
 
 /// Lists the languages of blocks. Blocks of `text` show output of programs.
-const LANGUAGES: [&str; 9] = ["js", "json", "py", "rust", "sh", "text", "toml", "ts", "yaml"];
+const LANGUAGES: [&str; 10] = ["js", "json", "py", "rust", "sh", "sql", "text", "toml", "ts", "yaml"];
 
 /// Finds the blocks of some languages, with file and line.
 fn blocks(languages: &[&str]) -> Vec<(String, Block)> {
@@ -85,6 +85,22 @@ fn the_job_in_yaml_has_steps_and_loads_a_file_of_a_release() {
     let file = loaded.rsplit('/').next().unwrap();
     assert!(page("docs/releases.md").text.contains(&format!("`{file}`")), "a release has no {file}");
     assert_eq!(commands.last(), Some(&"cargo test"));
+}
+
+/// Queries are for the journal of durable runs: a new one has their tables and columns.
+#[tokio::test]
+async fn every_query_is_one_of_the_journal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.sqlite");
+    let journal = SqliteJournal::open(&path).await.unwrap();
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    let all: Vec<_> = pages().into_iter().flat_map(|page| page.blocks).filter(|it| it.language() == "sql").collect();
+    assert!(!all.is_empty());
+    for query in all.iter().flat_map(|block| block.text.lines()) {
+        assert!(query.starts_with("SELECT"), "{query}");
+        reader.prepare(query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    }
+    journal.close().await;
 }
 
 /// Reads a file of MCP servers, as if the variables that it names were set.
