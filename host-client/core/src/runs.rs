@@ -15,6 +15,7 @@ mod live;
 mod plan;
 mod registry;
 mod state;
+mod stop;
 mod turns;
 
 use std::time::Duration;

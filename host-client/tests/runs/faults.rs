@@ -195,6 +195,17 @@ async fn a_tool_that_is_gone_or_has_changed_stops_a_run_with_a_question_about_it
 }
 
 #[tokio::test]
+async fn a_run_whose_tool_is_gone_can_be_cancelled() {
+    let relays = Relays::default();
+    let (journal, id) = begun(&relays).await;
+    host_client::runs::cancel(&journal, &id).await.unwrap();
+    let runs = runs_over(&relays, Tools::new(), journal.clone());
+    let error = within(within(runs.resume(&id)).await.unwrap().outcome()).await.unwrap_err();
+    assert_eq!(error.error_code(), Some(host_client::ErrorCode::Cancelled), "{error}");
+    assert_eq!(journal.run(id).await.unwrap().unwrap().status, RunStatus::Ended);
+}
+
+#[tokio::test]
 async fn another_build_is_refused_unless_the_application_allows_it() {
     let relays = Relays::default();
     let (journal, id) = begun(&relays).await;

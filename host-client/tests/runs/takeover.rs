@@ -238,3 +238,37 @@ async fn idempotent_calls_are_made_again_with_the_same_key() {
     assert!(keys.len() == 2 && keys[0] == keys[1] && keys[0].len() > 10, "{keys:?}");
     assert_eq!(value(&second, ExecuteRequest::new("return await mcp.call('bank.pay', {n: 2})")).await.unwrap(), 1);
 }
+
+#[tokio::test]
+async fn a_run_that_is_taken_over_many_times_at_once_is_taken_over_once() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let ask = || Policy::new().ask(["t.step"]).allow(["*"]);
+    let first = crate::stage::runs(relays.client(folder.host(tools(&ledger, nothing)).await.policy(ask())));
+    let run = within(first.start(ExecuteRequest::new("return (await mcp.call('t.step', {n: 1})).n"))).await.unwrap();
+    within(run.settled()).await;
+    first.leave().await;
+    let second = crate::stage::runs(relays.client(folder.host(tools(&ledger, nothing)).await));
+    let taken = (0..16).map(|_| {
+        let (second, id) = (second.clone(), run.id().clone());
+        tokio::spawn(async move { second.resume(&id).await.unwrap().outcome().await.unwrap().value().unwrap() })
+    });
+    let taken: Vec<_> = taken.collect();
+    let mut values = 0;
+    for task in taken {
+        // The later ones may find that the run has ended.
+        values += usize::from(within(task).await.is_ok_and(|value| value == 1));
+    }
+    assert!(values >= 1, "{values}");
+    ledger.assert_each_once([1]);
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_waits_for_ends_and_is_forgotten() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let runs = crate::stage::runs(relays.client(folder.host(tools(&ledger, nothing)).await));
+    drop(within(runs.start(ExecuteRequest::new("return (await mcp.call('t.step', {n: 1})).n"))).await.unwrap());
+    while !runs.active().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    ledger.assert_each_once([1]);
+}

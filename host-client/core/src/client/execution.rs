@@ -35,6 +35,8 @@ pub struct Execution {
     given_up_at: tokio::time::Instant,
     /// The time that the session had been without a connection when the execution began.
     away_before: Duration,
+    /// The time that executions of the same durable run had waited for approvals before.
+    waited_before: Duration,
 }
 
 impl Execution {
@@ -42,6 +44,7 @@ impl Execution {
     pub(super) fn new(session: Arc<Session>, opened: Opened, within: Duration) -> Self {
         Self {
             away_before: session.away().0,
+            waited_before: opened.context.approvals.clock.waited().0,
             session,
             events: Some(opened.events),
             outcome: opened.outcome,
@@ -133,7 +136,7 @@ impl Future for Execution {
             let (away, is_away) = self.session.away();
             let (away, most) = (away.saturating_sub(self.away_before), self.session.window());
             let now = tokio::time::Instant::now();
-            let given_up_at = self.given_up_at + waited + away.min(most);
+            let given_up_at = self.given_up_at + waited.saturating_sub(self.waited_before) + away.min(most);
             if given_up_at > now || waits || (is_away && away < most) {
                 self.deadline.as_mut().reset(given_up_at.max(now + Duration::from_secs(1)));
                 continue;

@@ -80,6 +80,9 @@ pub enum RunError {
     /// This process has given the run up for another one.
     #[error("this process has given the run up; it can go on in another one")]
     Left,
+    /// It could not be recorded that the run goes on, so that it does not.
+    #[error("the run does not go on: {0}")]
+    NotBegun(String),
     /// The run is not known here.
     #[error("there is no run {0} that has not ended")]
     Unknown(RunId),

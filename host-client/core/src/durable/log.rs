@@ -52,13 +52,9 @@ impl RunLog {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an entry behind the others, and returns its number. It is written when somebody waits for it or for a later one.
-    pub(crate) fn push(&self, entry: &Entry) -> u64 {
-        self.push_with(entry, None)
-    }
-
-    /// Adds an entry with which the run's status changes.
-    pub(crate) fn push_with(&self, entry: &Entry, status: Option<RunStatus>) -> u64 {
+    /// Adds an entry behind the others, with which the run's status changes if one is given, and returns its number. It is
+    /// written when somebody waits for it or for a later one.
+    pub(crate) fn push(&self, entry: &Entry, status: Option<RunStatus>) -> u64 {
         let mut pending = self.pending();
         match entry.to_stored(&pending.chain) {
             Ok(stored) => {
@@ -85,22 +81,26 @@ impl RunLog {
     /// [`JournalError`]: it does not have them, and takes no more of this run from this process.
     pub(crate) async fn commit(&self, number: u64) -> Result<(), JournalError> {
         loop {
+            if let Some(error) = self.failed() {
+                return Err(error);
+            }
             if self.committed.load(Ordering::Acquire) >= number && !self.has_status() {
                 return Ok(());
             }
             let mut writer = self.writer.lock().await;
-            if let Some(error) = &self.pending().failed {
-                return Err(error.clone());
+            if let Some(error) = self.failed() {
+                return Err(error);
             }
-            if writer.is_none() {
+            // The future that wrote it was dropped: the journal has it or not.
+            let is_unfinished = writer.is_some();
+            if !is_unfinished {
                 *writer = self.take_batch();
             }
             let Some(batch) = writer.clone() else { return Ok(()) };
             let last = batch.first - 1 + batch.entries.len() as u64;
             match self.journal.append(self.run.clone(), self.holder.clone(), batch).await {
                 Ok(()) => {}
-                // It was written before; the future that waited for it was dropped.
-                Err(JournalError::Conflict { found, .. }) if found == last => {}
+                Err(JournalError::Conflict { found, .. }) if is_unfinished && found == last => {}
                 Err(error) => {
                     tracing::error!(run = self.run.as_str(), %error, "the journal has refused entries of a run");
                     self.pending().failed.get_or_insert(error.clone());

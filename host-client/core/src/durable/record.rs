@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use relay_proto::ToolName;
 use relay_proto::steps::{self, Source};
 
 use super::entry::{self, Answer, Asked, Begun, Called, Decided, Ended, Entry, Steps, Verdict};
@@ -49,8 +50,8 @@ pub(crate) enum Known {
     New,
     /// It has an answer.
     Answered(Answer),
-    /// Its tool began to run, and there is no answer.
-    Started,
+    /// Its tool began to run, and there is no answer; there may be a decision on it.
+    Started(Option<Decided>),
     /// Its tool has not run; there may be a decision on it.
     Open(Option<Decided>),
     /// The record has another call in its place, or none where there has to be one.
@@ -143,7 +144,7 @@ impl RunRecord {
     }
 
     /// Returns the calls whose answers have not reached the code, in the order of the answers.
-    pub(crate) fn answered_in_vain(&self) -> Vec<u64> {
+    pub(crate) fn undelivered_answers(&self) -> Vec<u64> {
         let steps = steps::decode(&self.steps.steps, 0).unwrap_or_default();
         let mut reached: HashSet<_> = steps.into_iter().map(|step| step.source).collect();
         // These are not sent to the host again.
@@ -159,6 +160,23 @@ impl RunRecord {
     /// Returns the time at which a call is denied if there is no answer, in ms since 1970; `None`: nobody was asked.
     pub(crate) fn asked_until(&self, call: u64) -> Option<i64> {
         self.calls.get(&call)?.asked.as_ref().map(|asked| asked.until_ms)
+    }
+
+    /// Returns the calls that ran, as a budget counts them: their tools, and the bytes of their results.
+    pub(crate) fn spent(&self) -> impl Iterator<Item = (ToolName, u64)> {
+        self.calls.values().filter(|call| call.is_started).filter_map(|call| {
+            let bytes = match &call.answer {
+                Some(Answer::Result(json)) => json.get().len() as u64,
+                Some(Answer::Error { .. }) | None => 0,
+            };
+            Some((ToolName::try_from(call.tool.clone()).ok()?, bytes))
+        })
+    }
+
+    /// Returns the number of calls that a person has denied.
+    pub(crate) fn denials(&self) -> usize {
+        let denied = |call: &&CallRecord| call.decided.as_ref().is_some_and(|it| it.verdict == Verdict::Denied);
+        self.calls.values().filter(denied).count()
     }
 
     /// Returns the digests of the tools that a person has approved for the whole run.
@@ -181,7 +199,7 @@ impl RunRecord {
                 Known::Diverged(Divergence { call: number, recorded, made })
             }
             Some(CallRecord { answer: Some(answer), .. }) => Known::Answered(answer.clone()),
-            Some(CallRecord { is_started: true, .. }) => Known::Started,
+            Some(CallRecord { is_started: true, decided, .. }) => Known::Started(decided.clone()),
             Some(CallRecord { decided, .. }) => Known::Open(decided.clone()),
         }
     }

@@ -46,12 +46,12 @@ async fn read(journal: &MemoryJournal) -> Result<RunRecord, JournalError> {
 #[tokio::test]
 async fn entries_are_read_as_they_were_written() {
     let (journal, log) = begun().await;
-    log.push(&called(1, "a.b"));
-    log.push(&called(3, "a.c"));
-    log.push(&Entry::Started(CallOnly { call: 3 }));
-    log.push(&answered(1, r#"{"x": [1, 2]}"#));
-    log.push(&answered(3, "null"));
-    log.push(&Entry::Told(Told { output: 7, steps: Steps { steps: vec![4, 0], failures: Vec::new() } }));
+    log.push(&called(1, "a.b"), None);
+    log.push(&called(3, "a.c"), None);
+    log.push(&Entry::Started(CallOnly { call: 3 }), None);
+    log.push(&answered(1, r#"{"x": [1, 2]}"#), None);
+    log.push(&answered(3, "null"), None);
+    log.push(&Entry::Told(Told { output: 7, steps: Steps { steps: vec![4, 0], failures: Vec::new() } }), None);
     assert!(journal.entries(run(), 0).await.unwrap().is_empty(), "nobody has waited yet");
     log.set_status(RunStatus::Waiting);
     log.commit_all().await.unwrap();
@@ -80,8 +80,8 @@ async fn entries_are_read_as_they_were_written() {
 #[tokio::test]
 async fn every_change_of_an_entry_is_found() {
     let (journal, log) = begun().await;
-    log.push(&called(1, "a.b"));
-    log.push(&answered(1, "1"));
+    log.push(&called(1, "a.b"), None);
+    log.push(&answered(1, "1"), None);
     log.commit_all().await.unwrap();
     let entries = journal.entries(run(), 0).await.unwrap();
     let read = |plan: &str, entries: &[_]| RunRecord::read(&run(), plan, entries);
@@ -116,7 +116,7 @@ async fn an_entry_about_a_call_that_was_not_made_is_damage() {
         arguments: serde_json::Value::Null,
         until_ms: 1,
     };
-    log.push(&Entry::Asked(asked));
+    log.push(&Entry::Asked(asked), None);
     log.commit_all().await.unwrap();
     let error = read(&journal).await.unwrap_err();
     assert!(matches!(&error, JournalError::Damaged(text) if text.contains("call 5")), "{error}");
@@ -126,7 +126,7 @@ async fn an_entry_about_a_call_that_was_not_made_is_damage() {
 async fn a_wait_that_is_given_up_leaves_nothing_undone_and_nothing_twice() {
     let (journal, log) = begun().await;
     for call in 1..=50 {
-        let number = log.push(&called(call, "a.b"));
+        let number = log.push(&called(call, "a.b"), None);
         // Polled once and dropped: the journal may have written it.
         let mut commit = std::pin::pin!(log.commit(number));
         let _ = commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -142,7 +142,7 @@ async fn entries_of_many_waiters_keep_their_order() {
     let tasks: Vec<_> = (1..=200)
         .map(|call| {
             let log = Arc::clone(&log);
-            let number = log.push(&called(call, "a.b"));
+            let number = log.push(&called(call, "a.b"), None);
             tokio::spawn(async move { log.commit(number).await })
         })
         .collect();
@@ -156,18 +156,18 @@ async fn entries_of_many_waiters_keep_their_order() {
 #[tokio::test]
 async fn after_an_error_nothing_more_is_written() {
     let (journal, log) = begun().await;
-    log.push(&called(1, "a.b"));
+    log.push(&called(1, "a.b"), None);
     log.commit_all().await.unwrap();
     let other = Claim { holder: "other".into(), until_ms: i64::MAX };
     journal.release(run(), ME.into()).await.unwrap();
     journal.claim(run(), other, 0).await.unwrap();
-    log.push(&answered(1, "1"));
+    log.push(&answered(1, "1"), None);
     let error = log.commit_all().await.unwrap_err();
     assert!(matches!(error, JournalError::Claimed { .. }), "{error}");
     journal.release(run(), "other".into()).await.unwrap();
     let mine = Claim { holder: ME.into(), until_ms: i64::MAX };
     journal.claim(run(), mine, 0).await.unwrap();
-    log.push(&called(2, "a.b"));
+    log.push(&called(2, "a.b"), None);
     assert_eq!(log.commit_all().await.unwrap_err(), error);
     assert_eq!((log.failed(), read(&journal).await.unwrap().entries), (Some(error), 1));
 }

@@ -225,6 +225,11 @@ pub(crate) struct ApprovalState {
 }
 
 impl ApprovalState {
+    /// Counts denials of the execution's calls in a process before this one.
+    pub(crate) fn add_denials(&self, denials: usize) {
+        self.denials.fetch_add(u32::try_from(denials).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
     /// Returns `true` after [`MAX_DENIALS`] denials: nobody is asked again in this execution.
     pub(crate) fn is_tiring(&self) -> bool {
         self.denials.load(Ordering::Relaxed) >= MAX_DENIALS

@@ -50,6 +50,8 @@ enum Found {
     Live(Arc<LiveCall>),
     /// It is not the call of the journal.
     Diverged(Divergence),
+    /// Its execution is not the run's any more.
+    Ignored,
 }
 
 impl RunCalls {
@@ -63,28 +65,30 @@ impl RunCalls {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a call that the code makes; one that is new begins.
-    fn find(self: &Arc<Self>, message: &wire::ToolCall) -> Found {
+    /// Finds a call that the code makes in an execution; one that is new begins.
+    fn find(self: &Arc<Self>, attempt: u64, message: &wire::ToolCall) -> Found {
         let arguments_sha256 = entry::sha256(&message.arguments);
         // The code has gone on.
         self.changes.send_if_modified(|situation| situation.waits.take().is_some());
-        self.take_steps(&message.steps, message.failures.clone());
+        self.take_steps(attempt, &message.steps, message.failures.clone());
         let mut state = self.state();
+        if !state.is_current(attempt) {
+            return Found::Ignored;
+        }
         let mut live = self.live();
         let decided = match state.record.find(message.index, &message.tool, &arguments_sha256) {
             // The last entry: that of the answer may be on its way.
             Known::Answered(answer) => return Found::Answer(answer, state.record.entries),
             Known::Diverged(divergence) => return Found::Diverged(divergence),
-            Known::Started | Known::Open(_) if let Some(live) = live.get(&message.index) => {
+            Known::Started(_) | Known::Open(_) if let Some(live) = live.get(&message.index) => {
                 return Found::Live(Arc::clone(live));
             }
-            Known::Started if !self.may_run_again(&message.tool) => {
+            Known::Started(_) if !self.may_run_again(&message.tool) => {
                 let answered = unknown_outcome(message);
                 let answer = answered.answer.clone();
                 return Found::Answer(answer, state.add(&self.log, Entry::Answered(answered)));
             }
-            Known::Started => None,
-            Known::Open(decided) => decided,
+            Known::Started(decided) | Known::Open(decided) => decided,
             Known::New => {
                 let called = called(message, arguments_sha256, state.new_steps(&self.log));
                 state.add(&self.log, Entry::Called(called));
@@ -130,17 +134,20 @@ impl RunCalls {
         kept
     }
 
-    /// Stops all calls: the run is over.
+    /// Stops all calls, and lets none begin any more: the run is over, or given up.
     pub(super) fn stop(&self) {
+        self.close();
         let live = std::mem::take(&mut *self.live());
         for call in live.into_values() {
             call.abort();
         }
     }
 
-    /// Returns whether every call without an answer waits for a person.
-    pub(super) fn waits_for_people(&self) -> bool {
-        self.live().values().all(|live| live.is_waiting())
+    /// Returns whether the code waits for nothing but people, or for nothing but a timer if `has_timer`: no tool runs, and no
+    /// answer is on its way to the code.
+    pub(super) fn waits_for_nothing_else(&self, has_timer: bool) -> bool {
+        let (asked, runs) = self.open_calls();
+        !runs && (has_timer || !asked.is_empty()) && self.read(|record| record.undelivered_answers().is_empty())
     }
 
     /// Returns the calls that people are asked about, and whether a tool runs.
@@ -154,26 +161,45 @@ impl RunCalls {
     }
 }
 
-impl DurableRun for RunCalls {
+/// One execution of a run's code. What it sends counts for as long as it is the current one.
+#[derive(Debug)]
+pub(super) struct RunAttempt {
+    pub(super) calls: Arc<RunCalls>,
+    pub(super) number: u64,
+}
+
+impl RunAttempt {
+    fn is_current(&self) -> bool {
+        self.calls.state().is_current(self.number)
+    }
+}
+
+impl DurableRun for RunAttempt {
     fn approvals(&self) -> Arc<ApprovalState> {
-        Arc::clone(&self.context.approvals)
+        Arc::clone(&self.calls.context.approvals)
     }
 
     fn called(self: Arc<Self>, message: &wire::ToolCall) -> IncomingCall {
-        let turn = self.turns().take(message.index);
-        let (status, found): (_, BoxFuture<'static, Option<Answer>>) = match self.find(message) {
+        let calls = Arc::clone(&self.calls);
+        let turn = calls.turns().take(message.index);
+        let (status, found): (_, BoxFuture<'static, Option<Answer>>) = match calls.find(self.number, message) {
             Found::Live(live) => (Some(live.status.clone()), Box::pin(async move { live.answer().await?.ok() })),
             Found::Answer(answer, entry) => {
                 let answer = async move {
-                    self.log.commit(entry).await.ok()?;
-                    Some(answer)
+                    let kept = calls.log.commit(entry).await;
+                    if kept.is_err() {
+                        // The run's driver looks at the reason.
+                        calls.changes.send_modify(|_| {});
+                    }
+                    kept.ok().map(|()| answer)
                 };
                 (None, Box::pin(answer))
             }
             Found::Diverged(divergence) => {
-                self.diverged(divergence.to_string());
+                calls.diverged(divergence.to_string());
                 (None, Box::pin(std::future::ready(None)))
             }
+            Found::Ignored => (None, Box::pin(std::future::ready(None))),
         };
         let answer = Box::pin(async move {
             let answer = found.await?;
@@ -184,25 +210,37 @@ impl DurableRun for RunCalls {
     }
 
     fn output(&self, items: &[OutputItem], steps: &[u8], failures: Vec<wire::StepFailure>) {
-        self.take_steps(steps, failures);
-        self.data.output(items);
+        if self.is_current() {
+            self.calls.take_steps(self.number, steps, failures);
+            self.calls.output(items);
+        }
     }
 
     fn begun(&self, begun: wire::Begun) {
+        let is_first = self.calls.read(|record| record.begun.is_none() && record.newest_call() == 0);
+        if !self.is_current() || !is_first {
+            return;
+        }
         let json = |value: &[u8]| RawValue::from_string(String::from_utf8_lossy(value).into_owned()).ok();
         let store = begun.store.into_iter().filter_map(|(key, value)| Some((key, json(&value)?))).collect();
-        self.add(Entry::Begun(Begun { store, tools: begun.tools }));
+        self.calls.add(Entry::Begun(Begun { store, tools: begun.tools }));
     }
 
     fn waits(&self, waiting: wire::Waiting) {
-        self.take_steps(&waiting.steps, waiting.failures);
+        if !self.is_current() {
+            return;
+        }
+        self.calls.take_steps(self.number, &waiting.steps, waiting.failures);
         let until = waiting.timer_in_ms.map(|within| Instant::now() + Duration::from_millis(within.min(MAX_TIMER_MS)));
-        self.changes.send_modify(|situation| situation.waits = Some(Wait { until }));
+        self.calls.changes.send_modify(|situation| situation.waits = Some(Wait { until }));
     }
 
     fn give_up_waiting(&self, call: u64) {
-        self.turns().leave_out(call);
-        let mut live = self.live();
+        if !self.is_current() {
+            return;
+        }
+        self.calls.turns().leave_out(call);
+        let mut live = self.calls.live();
         if live.get(&call).is_some_and(|call| call.is_waiting())
             && let Some(call) = live.remove(&call)
         {

@@ -1,6 +1,7 @@
 //! Drives one run: sends its code to a relay, takes it off while it waits, and sends it again when the relay is gone.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -11,9 +12,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::RunOptions;
-use super::calls::RunCalls;
+use super::calls::{RunAttempt, RunCalls};
 use super::plan::RunPlan;
 use super::state::Situation;
+use super::stop::{RunOutcome, Stop};
 use crate::call::run::DurableRun;
 use crate::client::{Check, Client, ConnectionState, DurableAttempt, ExecuteRequest, Execution, LazyClient, Outcome};
 use crate::durable::entry::{Attempt, EndError, Ended, Entry, hex};
@@ -38,15 +40,8 @@ pub(super) struct Drive {
     pub(super) check: Check,
     /// The reason to stop; `None`: there is none.
     pub(super) stop: watch::Receiver<Option<Stop>>,
-}
-
-/// The reason to stop driving a run before it has an outcome.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The application or another process cancels the run.
-    Cancel,
-    /// This process gives the run up for another one.
-    Leave,
+    /// The place where the outcome is told.
+    pub(super) outcome: watch::Sender<Option<RunOutcome>>,
 }
 
 /// The end of one execution of the code.
@@ -55,48 +50,60 @@ enum After {
     Outcome(Result<Outcome, Error>),
     /// The code waits and was taken off its relay.
     Passive(Situation),
-    /// The relay is gone or takes nothing more.
-    Again(Error),
+    /// The relay is gone or takes nothing more. `has_begun`: it had the code.
+    Again { error: Error, has_begun: bool },
 }
 
 impl Drive {
-    /// Drives the run to its outcome.
-    ///
-    /// # Errors
-    /// [`Error::Execution`]: the code failed. [`Error::Run`]: the run stays in the journal without an outcome.
-    pub(super) async fn run(mut self) -> Result<Outcome, Error> {
+    /// Drives the run to its outcome, and returns it with the place where it is told.
+    pub(super) async fn run(mut self) -> (RunOutcome, watch::Sender<Option<RunOutcome>>) {
         let result = self.until_outcome().await;
+        // Nothing happens from now on.
+        self.calls.stop();
         // Only the code's own end is the run's.
-        if !matches!(&result, Ok(_) | Err(Error::Execution(_))) {
-            self.calls.stop();
-            // The reason is told already; what can be kept is kept.
-            let _ = self.calls.save().await;
-            return result;
-        }
-        self.finish(result).await
+        let result = match result {
+            Ok(_) | Err(Error::Execution(_)) => self.finish(result).await,
+            left => {
+                // What can be kept is kept.
+                let _ = self.calls.save().await;
+                left
+            }
+        };
+        (result.map(Arc::new).map_err(Arc::new), self.outcome)
     }
 
+    /// Drives the run until it has an outcome.
+    ///
+    /// # Errors
+    /// [`Error::Execution`]: the code failed. All others leave the run in the journal without an outcome.
     async fn until_outcome(&mut self) -> Result<Outcome, Error> {
         let (mut idle, mut waits) = (0, backoff());
         let mut tried_since = Instant::now();
         loop {
-            let before = self.calls.read(|record| record.entries);
-            let error = match self.attempt().await? {
+            let reason = *self.stop.borrow();
+            if let Some(reason) = reason {
+                return Err(stop_error(reason));
+            }
+            let before = self.entries();
+            let after = self.attempt().await?;
+            // An attempt is an entry of its own.
+            if self.entries() > before + 1 {
+                (idle, waits) = (0, backoff());
+            }
+            let (error, has_begun) = match after {
                 After::Outcome(outcome) => return outcome,
                 After::Passive(situation) => {
                     self.wait(situation).await?;
-                    (idle, waits, tried_since) = (0, backoff(), Instant::now());
+                    tried_since = Instant::now();
                     continue;
                 }
-                After::Again(error) => error,
+                After::Again { error, has_begun } => (error, has_begun),
             };
             self.calls.context.tell(Event::Disconnected { reason: error.to_string().into() });
-            // An attempt is an entry of its own.
-            if self.calls.read(|record| record.entries) > before + 1 {
-                (idle, waits, tried_since) = (0, backoff(), Instant::now());
+            if has_begun {
+                idle += 1;
+                tried_since = Instant::now();
             }
-            let was_sent = self.calls.read(|record| record.entries) > before;
-            idle += u32::from(was_sent);
             if idle >= MAX_IDLE_ATTEMPTS {
                 return Err(RunError::Stuck { attempts: idle, reason: error.to_string() }.into());
             }
@@ -105,10 +112,15 @@ impl Drive {
                 return Err(RunError::NoRelay { within_s: within.as_secs(), reason: error.to_string() }.into());
             }
             tokio::select! {
-                () = tokio::time::sleep(waits.next().unwrap_or(BACKOFF.1)) => {}
+                biased;
                 error = stopped(&mut self.stop) => return Err(error),
+                () = tokio::time::sleep(waits.next().unwrap_or(BACKOFF.1)) => {}
             }
         }
+    }
+
+    fn entries(&self) -> u64 {
+        self.calls.read(|record| record.entries)
     }
 
     /// Sends the code to a relay once, and follows it.
@@ -118,30 +130,35 @@ impl Drive {
     async fn attempt(&mut self) -> Result<After, Error> {
         self.check_tools()?;
         let lease = tokio::select! {
-            lease = self.client.lease() => lease,
+            biased;
             error = stopped(&mut self.stop) => return Err(error),
+            lease = self.client.lease() => lease,
         };
         let client = match lease {
             Ok(client) => client,
-            Err(error) if is_passing(&error) => return Ok(After::Again(error)),
+            Err(error) if is_passing(&error) => return Ok(After::Again { error, has_begun: false }),
             Err(error) => return Err(error),
         };
         let (request, attempt) = self.request(&client)?;
-        let leave_after = self.options.leave_after;
+        let (mut stop, has_begun) = (self.stop.clone(), AtomicBool::new(false));
         let followed = async {
             match client.execute_of(request, Some(attempt)).await {
-                Ok(execution) => self.follow(execution).await,
-                Err(error) if is_passing(&error) => Ok(After::Again(error)),
+                Ok(execution) => {
+                    has_begun.store(true, Ordering::Relaxed);
+                    self.follow(execution).await
+                }
+                Err(error) if is_passing(&error) => Ok(After::Again { error, has_begun: false }),
                 Err(error) => Err(error),
             }
         };
         tokio::select! {
             biased;
+            error = stopped(&mut stop) => Err(error),
             after = followed => after,
-            error = is_away(&client, leave_after) => {
+            error = is_away(&client, self.options.leave_after) => {
                 // What the relay still sends of the execution is ignored from now on.
                 client.abandon();
-                Ok(After::Again(error))
+                Ok(After::Again { error, has_begun: has_begun.load(Ordering::Relaxed) })
             }
         }
     }
@@ -150,20 +167,21 @@ impl Drive {
     ///
     /// # Errors
     /// [`RunError::OldRelay`], [`RunError::OtherBuild`].
-    fn request(&mut self, client: &Client) -> Result<(ExecuteRequest, DurableAttempt), Error> {
+    fn request(&self, client: &Client) -> Result<(ExecuteRequest, DurableAttempt), Error> {
         let relay = client.relay().to_owned();
         let Some(found) = client.build() else { return Err(RunError::OldRelay { relay }.into()) };
         let recorded = self.calls.read(|record| record.build.clone());
         if let Some(recorded) = recorded.filter(|it| it != found && !self.options.any_build) {
             return Err(RunError::OtherBuild { recorded, found: found.to_owned(), relay }.into());
         }
-        let history = self.calls.begin_attempt(Attempt { relay, build: found.to_owned() }, self.plan.sees_session());
+        let (number, history) =
+            self.calls.begin_attempt(Attempt { relay, build: found.to_owned() }, self.plan.sees_session());
         let mut request = self.plan.request();
         if !history.again {
             request.check = self.check;
         }
         let history = wire::Durable { waiting_after_ms: millis(self.options.passivate_after).max(1), ..history };
-        let run: Arc<dyn DurableRun> = Arc::clone(&self.calls) as _;
+        let run: Arc<dyn DurableRun> = Arc::new(RunAttempt { calls: Arc::clone(&self.calls), number });
         Ok((request, DurableAttempt { run, history }))
     }
 
@@ -193,7 +211,7 @@ impl Drive {
     }
 
     /// Follows an execution to its end, or until its code waits for people or a timer alone.
-    async fn follow(&mut self, mut execution: Execution) -> Result<After, Error> {
+    async fn follow(&self, mut execution: Execution) -> Result<After, Error> {
         let calls = Arc::clone(&self.calls);
         let mut changes = calls.changes.subscribe();
         loop {
@@ -219,7 +237,6 @@ impl Drive {
                 biased;
                 outcome = &mut execution => return Ok(after(outcome)),
                 _ = changes.changed() => {}
-                error = stopped(&mut self.stop) => return Err(error),
             }
         }
     }
@@ -227,8 +244,9 @@ impl Drive {
     /// Returns whether the code waits for nothing but people, or for a timer that is far away.
     fn may_be_passive(&self, situation: &Situation) -> bool {
         let Some(wait) = situation.waits else { return false };
-        let is_far = wait.until.is_none_or(|until| until > Instant::now() + self.options.passivate_after / 2);
-        is_far && self.calls.waits_for_people()
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        let is_far = wait.until.is_none_or(|until| left(until) > self.options.passivate_after / 2);
+        is_far && self.calls.waits_for_nothing_else(wait.until.is_some())
     }
 
     /// Waits until code that was taken off its relay has something to do.
@@ -249,9 +267,10 @@ impl Drive {
                 break;
             }
             tokio::select! {
+                biased;
+                error = stopped(&mut self.stop) => return Err(error),
                 () = &mut timer => break,
                 _ = changes.changed() => {}
-                error = stopped(&mut self.stop) => return Err(error),
             }
         }
         self.calls.log.set_status(RunStatus::Running);
@@ -259,8 +278,10 @@ impl Drive {
     }
 
     /// Writes the outcome into the journal, and tells it.
+    ///
+    /// # Errors
+    /// That of the run; [`Error::Run`]: the journal does not have the outcome.
     async fn finish(&self, result: Result<Outcome, Error>) -> Result<Outcome, Error> {
-        self.calls.stop();
         let result = match result {
             Err(Error::Execution(error)) => {
                 Err(Error::from(Box::new(ExecutionError { calls: self.calls.context.calls(), ..*error })))
@@ -304,7 +325,10 @@ impl Drive {
 /// Finds out what the end of an execution means for its run.
 fn after(outcome: Result<Outcome, Error>) -> After {
     match outcome {
-        Err(error) if is_passing(&error) => After::Again(error),
+        Err(error) if is_passing(&error) => {
+            let has_begun = !error.wants_another_session();
+            After::Again { error, has_begun }
+        }
         Err(Error::Execution(error)) if error.code == ErrorCode::ReplayDiverged => {
             After::Outcome(Err(RunError::Diverged(error.message).into()))
         }
@@ -329,7 +353,7 @@ async fn is_away(client: &Client, most: Duration) -> Error {
             continue;
         };
         tokio::select! {
-            () = tokio::time::sleep_until(since + most) => {
+            () = tokio::time::sleep(most.saturating_sub(since.elapsed())) => {
                 return Box::new(ExecutionError::new(ErrorCode::SessionLost, reason.to_string())).into();
             }
             _ = changes.next() => {}
@@ -350,9 +374,15 @@ fn backoff() -> backon::ExponentialBackoff {
 async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Error {
     let reason = stop.wait_for(Option::is_some).await.ok().and_then(|reason| *reason);
     match reason {
-        Some(Stop::Leave) => RunError::Left.into(),
-        Some(Stop::Cancel) => Box::new(ExecutionError::new(ErrorCode::Cancelled, "the run was cancelled")).into(),
+        Some(reason) => stop_error(reason),
         // Nobody can stop it any more.
         None => std::future::pending().await,
+    }
+}
+
+fn stop_error(reason: Stop) -> Error {
+    match reason {
+        Stop::Leave => RunError::Left.into(),
+        Stop::Cancel => Box::new(ExecutionError::new(ErrorCode::Cancelled, "the run was cancelled")).into(),
     }
 }

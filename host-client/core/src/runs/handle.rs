@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use super::calls::RunCalls;
 use super::decision::Decision;
-use super::drive::Stop;
+use super::stop::{RunOutcome, Stop};
 use crate::client::Outcome;
+use crate::durable::error::RunError;
 use crate::durable::journal::RunId;
 use crate::error::Error;
 use crate::event::EventStream;
@@ -20,7 +18,7 @@ use crate::event::EventStream;
 #[derive(Clone)]
 pub struct Run {
     calls: Arc<RunCalls>,
-    outcome: Shared<BoxFuture<'static, Result<Arc<Outcome>, Arc<Error>>>>,
+    outcome: watch::Receiver<Option<RunOutcome>>,
     stop: Arc<watch::Sender<Option<Stop>>>,
 }
 
@@ -45,19 +43,13 @@ pub enum RunState {
 }
 
 impl Run {
-    /// Makes the handle of a run that a task drives.
+    /// Makes the handle of a run, whose driver tells its outcome.
     pub(super) fn new(
         calls: Arc<RunCalls>,
-        task: JoinHandle<Result<Outcome, Error>>,
+        outcome: watch::Receiver<Option<RunOutcome>>,
         stop: watch::Sender<Option<Stop>>,
     ) -> Self {
-        let outcome = task.map(|ended| match ended {
-            Ok(Ok(outcome)) => Ok(Arc::new(outcome)),
-            Ok(Err(error)) => Err(Arc::new(error)),
-            // The task panicked, or its runtime is gone: the journal has the run.
-            Err(error) => Err(Arc::new(Error::Local(format!("the run is not driven any more: {error}")))),
-        });
-        Self { calls, outcome: outcome.boxed().shared(), stop: Arc::new(stop) }
+        Self { calls, outcome, stop: Arc::new(stop) }
     }
 
     /// Returns the id, which names the run in the journal.
@@ -67,7 +59,7 @@ impl Run {
 
     /// Returns the state as it is now.
     pub fn state(&self) -> RunState {
-        if self.outcome.peek().is_some() {
+        if self.outcome.borrow().is_some() {
             return RunState::Ended;
         }
         let situation = self.calls.changes.borrow().clone();
@@ -92,9 +84,13 @@ impl Run {
     /// - [`Error::Run`]: the run is left in the journal without an outcome, and can go on later; the error tells why.
     /// - Those of connecting that waiting does not mend, such as [`Error::Unauthenticated`]: the run is left, too.
     pub async fn outcome(&self) -> Result<Outcome, Error> {
-        match self.outcome.clone().await {
-            Ok(outcome) => Ok(Outcome::clone(&outcome)),
-            Err(error) => Err(error.copied()),
+        let mut outcome = self.outcome.clone();
+        let ended = outcome.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
+        match ended {
+            Some(Ok(outcome)) => Ok(Outcome::clone(&outcome)),
+            Some(Err(error)) => Err(error.copied()),
+            // The driver panicked, or its runtime is gone: the journal has the run.
+            None => Err(RunError::Left.into()),
         }
     }
 
@@ -113,7 +109,7 @@ impl Run {
 
     /// Waits until the state is one that `fits`, or the run has ended, and returns the state.
     pub async fn until(&self, fits: impl Fn(&RunState) -> bool) -> RunState {
-        let mut changes = self.calls.changes.subscribe();
+        let (mut changes, mut outcome) = (self.calls.changes.subscribe(), self.outcome.clone());
         loop {
             changes.borrow_and_update();
             let state = self.state();
@@ -121,7 +117,7 @@ impl Run {
                 return state;
             }
             tokio::select! {
-                _ = self.outcome.clone() => {}
+                ended = outcome.wait_for(Option::is_some) => if ended.is_err() { return RunState::Ended },
                 _ = changes.changed() => {}
             }
         }
@@ -135,10 +131,6 @@ impl Run {
     /// Stops driving the run. The first reason counts.
     pub(super) fn stop(&self, reason: Stop) {
         self.stop.send_if_modified(|stop| stop.is_none() && stop.replace(reason).is_none());
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.outcome.peek().is_some()
     }
 
     /// Takes the decision of another process on a call.

@@ -9,10 +9,11 @@ use tokio::sync::{broadcast, watch};
 
 use super::calls::RunCalls;
 use super::decision::InstructionJson;
-use super::drive::{Drive, Stop};
+use super::drive::Drive;
 use super::handle::Run;
 use super::plan::RunPlan;
 use super::state::RunData;
+use super::stop::Stop;
 use super::{RunError, RunOptions};
 use crate::call::{ExecutionContext, IntrospectionState};
 use crate::client::{Check, ExecuteRequest, LazyClient};
@@ -63,8 +64,32 @@ struct Inner {
     /// The random name of this process in the journal.
     holder: String,
     active: Mutex<HashMap<RunId, Run>>,
+    /// Held while a run is taken over.
+    resuming: tokio::sync::Mutex<()>,
     /// Set once there is a task that keeps the hold on the runs.
     keeper: OnceLock<()>,
+}
+
+/// A run that is driven. However that ends, its calls stop, and others may have it.
+struct Driven {
+    runs: Arc<Inner>,
+    id: RunId,
+    calls: Arc<RunCalls>,
+}
+
+impl Driven {
+    async fn end(self) {
+        self.calls.stop();
+        let _ = self.runs.journal.release(self.id.clone(), self.runs.holder.clone()).await;
+        // Dropping it forgets the run.
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.calls.stop();
+        self.runs.active().remove(&self.id);
+    }
 }
 
 impl std::fmt::Debug for Runs {
@@ -92,8 +117,15 @@ impl Runs {
     pub fn new(client: impl Into<LazyClient>, options: RunOptions) -> Result<Self, Error> {
         let client = client.into();
         let journal = client.host().journal.clone().ok_or(RunError::NoJournal)?;
-        let inner =
-            Inner { client, journal, options, holder: random_key(), active: Mutex::default(), keeper: OnceLock::new() };
+        let inner = Inner {
+            client,
+            journal,
+            options,
+            holder: random_key(),
+            active: Mutex::default(),
+            resuming: tokio::sync::Mutex::default(),
+            keeper: OnceLock::new(),
+        };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -117,11 +149,26 @@ impl Runs {
             client.effective_limit(&request, name)
         });
         drop(client);
+        let this = self.clone();
+        let begun = tokio::spawn(async move { this.begin(plan, request.approver, request.check).await });
+        // A caller that stops waiting leaves nothing half begun.
+        begun.await.map_err(|_panic| RunError::Left)?
+    }
+
+    /// Adds a run to the journal, and begins to drive it.
+    async fn begin(&self, plan: RunPlan, approver: Option<Arc<dyn Approver>>, check: Check) -> Result<Run, Error> {
         let (id, json) = (RunId::random(), plan.to_json()?);
-        let run = NewRun { id: id.clone(), created_ms: now_ms(), plan: json.clone() };
-        self.0.journal.create(run, self.0.claim()).await.map_err(RunError::Journal)?;
         let record = RunRecord::read(&id, &json, &[]).map_err(RunError::Journal)?;
-        self.go(id, plan, record, request.approver, request.check)
+        // First the audit: a run that it does not take is not begun.
+        let (run, drive) = self.prepare(&id, plan, record, approver, check)?;
+        let new = NewRun { id: id.clone(), created_ms: now_ms(), plan: json };
+        if let Err(error) = self.0.journal.create(new, self.0.claim()).await {
+            // It may be there although the journal does not know: nobody is to find it.
+            let _ = self.0.journal.forget(id, self.0.holder.clone(), now_ms()).await;
+            return Err(RunError::Journal(error).into());
+        }
+        self.launch(&run, drive);
+        Ok(run)
     }
 
     /// Goes on with the runs that no process goes on with: those of this program before it was stopped, among others.
@@ -147,7 +194,8 @@ impl Runs {
                         RunError::Unknown(_) | RunError::Journal(JournalError::Unknown(_)) => {}
                         error => recovered.failed.push((head.id, error)),
                     },
-                    Err(error) => return Err(error),
+                    // The audit does not take it.
+                    Err(error) => recovered.failed.push((head.id, RunError::NotBegun(error.to_string()))),
                 }
             }
             if is_last {
@@ -159,33 +207,50 @@ impl Runs {
     /// Goes on with a run.
     ///
     /// # Errors
-    /// [`Error::Run`]: another process holds it, it has ended, or the journal cannot be read.
+    /// - [`Error::Run`]: another process holds it, it has ended, or the journal cannot be read.
+    /// - [`Error::Audit`]: that it goes on could not be recorded, and it does not.
     pub async fn resume(&self, id: &RunId) -> Result<Run, Error> {
+        // One at a time: two of the same run would both find it free.
+        let _turn = self.0.resuming.lock().await;
         if let Some(run) = self.get(id) {
             return Ok(run);
         }
         let journal = &self.0.journal;
         journal.claim(id.clone(), self.0.claim(), now_ms()).await.map_err(RunError::Journal)?;
-        let read = async {
-            let json = journal.plan(id.clone()).await?.ok_or_else(|| RunError::Unknown(id.clone()))?;
-            let entries = journal.entries(id.clone(), 0).await?;
-            let record = RunRecord::read(id, &json, &entries)?;
-            Ok((RunPlan::parse(id, &json)?, record))
-        };
-        let outcome: Result<(RunPlan, RunRecord), RunError> = read.await;
-        let failed = match outcome {
-            Ok((plan, record)) if record.ended.is_none() => {
-                let instructions = journal.instructions_of(id.clone()).await.map_err(RunError::Journal)?;
-                let run = self.go(id.clone(), plan, record, None, Check::Off)?;
-                instructions.into_iter().for_each(|it| instruct(&run, it));
-                return Ok(run);
+        match self.read(id).await {
+            Ok((run, drive)) => {
+                self.launch(&run, drive);
+                // Those that were left since they were read. One that comes twice counts once.
+                if let Ok(instructions) = journal.instructions_of(id.clone()).await {
+                    instructions.into_iter().for_each(|it| instruct(&run, it));
+                }
+                Ok(run)
             }
-            Ok(_) => RunError::Unknown(id.clone()),
-            Err(error) => error,
-        };
-        // Others may want to have it.
-        let _ = journal.release(id.clone(), self.0.holder.clone()).await;
-        Err(failed.into())
+            Err(error) => {
+                // Others may want to have it.
+                let _ = journal.release(id.clone(), self.0.holder.clone()).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads a run and what is decided about it from the journal.
+    ///
+    /// # Errors
+    /// Those of [`Runs::resume`].
+    async fn read(&self, id: &RunId) -> Result<(Run, Drive), Error> {
+        let journal = &self.0.journal;
+        let json = journal.plan(id.clone()).await.map_err(RunError::Journal)?;
+        let json = json.ok_or_else(|| RunError::Unknown(id.clone()))?;
+        let entries = journal.entries(id.clone(), 0).await.map_err(RunError::Journal)?;
+        let record = RunRecord::read(id, &json, &entries).map_err(RunError::Journal)?;
+        if record.ended.is_some() {
+            return Err(RunError::Unknown(id.clone()).into());
+        }
+        let instructions = journal.instructions_of(id.clone()).await.map_err(RunError::Journal)?;
+        let (run, drive) = self.prepare(id, RunPlan::parse(id, &json)?, record, None, Check::Off)?;
+        instructions.into_iter().for_each(|it| instruct(&run, it));
+        Ok((run, drive))
     }
 
     /// Returns the journal, such as to list its runs.
@@ -195,12 +260,12 @@ impl Runs {
 
     /// Returns a run that goes on in this process; `None`: it does not.
     pub fn get(&self, id: &RunId) -> Option<Run> {
-        self.0.active().get(id).filter(|run| !run.is_over()).cloned()
+        self.0.active().get(id).cloned()
     }
 
     /// Returns the runs that go on in this process.
     pub fn active(&self) -> Vec<Run> {
-        self.0.active().values().filter(|run| !run.is_over()).cloned().collect()
+        self.0.active().values().cloned().collect()
     }
 
     /// Gives all runs up, so that another process can go on with them at once, such as before this one ends. Calls whose tools
@@ -235,28 +300,26 @@ impl Runs {
         Err(RunError::NotDurable(text).into())
     }
 
-    /// Begins to drive a run.
-    fn go(
+    /// Makes a run that is not driven yet, and records in the audit that it begins or goes on.
+    ///
+    /// # Errors
+    /// [`Error::Audit`]: that could not be recorded.
+    fn prepare(
         &self,
-        id: RunId,
+        id: &RunId,
         plan: RunPlan,
         record: RunRecord,
         approver: Option<Arc<dyn Approver>>,
         check: Check,
-    ) -> Result<Run, Error> {
+    ) -> Result<(Run, Drive), Error> {
         let inner = &self.0;
         let host = Arc::clone(inner.client.host());
-        let context = self.context(&id, &plan, &record, approver);
+        let context = self.context(id, &plan, &record, approver);
         context.record_start("durable run", id.as_str(), &plan.overrides())?;
-        let log = RunLog::new(
-            Arc::clone(&inner.journal),
-            id.clone(),
-            inner.holder.clone(),
-            record.entries,
-            record.chain.clone(),
-        );
+        let (entries, chain) = (record.entries, record.chain.clone());
+        let log = RunLog::new(Arc::clone(&inner.journal), id.clone(), inner.holder.clone(), entries, chain);
         let calls = Arc::new(RunCalls::new(RunData::new(host, id.clone(), context, log, record)));
-        let (stop, stopping) = watch::channel(None);
+        let ((stop, stopping), (outcome, ended)) = (watch::channel(None), watch::channel(None));
         let drive = Drive {
             client: inner.client.clone(),
             calls: Arc::clone(&calls),
@@ -264,18 +327,21 @@ impl Runs {
             options: inner.options.clone(),
             check,
             stop: stopping,
+            outcome,
         };
-        let (this, released) = (Arc::clone(inner), id.clone());
-        let task = tokio::spawn(async move {
-            let outcome = drive.run().await;
-            // Whoever asks for the run next may have it.
-            let _ = this.journal.release(released, this.holder.clone()).await;
-            outcome
+        Ok((Run::new(calls, ended, stop), drive))
+    }
+
+    /// Begins to drive a run.
+    fn launch(&self, run: &Run, drive: Drive) {
+        self.0.active().insert(run.id().clone(), run.clone());
+        let driven = Driven { runs: Arc::clone(&self.0), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
+        tokio::spawn(async move {
+            let (outcome, sender) = drive.run().await;
+            driven.end().await;
+            sender.send_replace(Some(outcome));
         });
-        let run = Run::new(calls, task, stop);
-        inner.active().insert(id, run.clone());
         self.keep();
-        Ok(run)
     }
 
     /// Makes the context of a run's calls in this process.
@@ -310,6 +376,11 @@ impl Runs {
         };
         for digest in record.granted() {
             context.approvals.grants.add(digest);
+        }
+        context.approvals.add_denials(record.denials());
+        for (tool, bytes) in record.spent() {
+            // What was allowed before counts, whatever the budget is now.
+            let _ = context.spending.call(&tool).and_then(|()| context.spending.read(&tool, bytes));
         }
         context
     }
@@ -370,7 +441,6 @@ async fn keep(runs: Weak<Inner>) {
     loop {
         ticks.tick().await;
         let Some(inner) = runs.upgrade() else { return };
-        inner.active().retain(|_, run| !run.is_over());
         if inner.active().is_empty() {
             continue;
         }

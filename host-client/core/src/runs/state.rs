@@ -49,6 +49,10 @@ pub(super) struct State {
     steps: Steps,
     /// `true`: output was told that is in no entry yet.
     has_told: bool,
+    /// The number of the current execution; messages of those before are ignored.
+    attempt: u64,
+    /// `false`: the run is over, given up, or not the run of the journal. Nothing happens any more.
+    is_open: bool,
     /// The order in which the current execution is sent answers to calls that were made before it.
     turns: Turns,
 }
@@ -90,6 +94,8 @@ impl RunData {
                 output: 0,
                 steps: Steps::default(),
                 has_told: false,
+                attempt: 0,
+                is_open: true,
                 turns: Turns::default(),
             }),
             instructions: watch::Sender::default(),
@@ -123,13 +129,12 @@ impl RunData {
     pub(super) fn add_last(&self, entry: Entry) -> u64 {
         let mut state = self.state();
         state.save_told(&self.log);
-        self.log.set_status(RunStatus::Ended);
-        state.add(&self.log, entry)
+        state.add_with(&self.log, entry, Some(RunStatus::Ended))
     }
 
-    /// Begins another execution of the code, and returns what its relay has to know of those before. `sees_session`: the code
-    /// sees something of its session.
-    pub(super) fn begin_attempt(&self, attempt: entry::Attempt, sees_session: bool) -> wire::Durable {
+    /// Begins another execution of the code, and returns its number and what its relay has to know of those before. `sees_session`:
+    /// the code sees something of its session.
+    pub(super) fn begin_attempt(&self, attempt: entry::Attempt, sees_session: bool) -> (u64, wire::Durable) {
         let mut state = self.state();
         state.output = 0;
         state.save_told(&self.log);
@@ -138,10 +143,12 @@ impl RunData {
         let again = state.record.attempts > 0 && has_begun;
         state.add(&self.log, Entry::Attempt(attempt));
         let history = history(&state.record);
-        state.turns = Turns::new(history.calls, state.record.answered_in_vain());
+        state.turns = Turns::new(history.calls, state.record.undelivered_answers());
+        state.attempt += 1;
+        let number = state.attempt;
         drop(state);
         self.changes.send_modify(|situation| situation.waits = None);
-        wire::Durable { again, clock_ms: Some(now_ms()), ..history }
+        (number, wire::Durable { again, clock_ms: Some(now_ms()), ..history })
     }
 
     /// Returns the order in which the current execution is sent answers to calls that were made before it.
@@ -162,12 +169,15 @@ impl RunData {
         }
     }
 
-    /// Takes steps of the current execution.
-    pub(super) fn take_steps(&self, bytes: &[u8], failures: Vec<wire::StepFailure>) {
+    /// Takes steps of an execution; those of one that is not the current one are ignored.
+    pub(super) fn take_steps(&self, attempt: u64, bytes: &[u8], failures: Vec<wire::StepFailure>) {
         if bytes.is_empty() && failures.is_empty() {
             return;
         }
         let mut state = self.state();
+        if !state.is_current(attempt) {
+            return;
+        }
         let (steps, all_failures) = state.lengths();
         let is_valid = steps::decode(bytes, 0).is_ok()
             && steps + bytes.len() <= MAX_STEPS_BYTES
@@ -176,13 +186,19 @@ impl RunData {
             state.steps.append(Steps::from_wire(bytes, failures));
         } else {
             drop(state);
-            self.diverged("the relay's record of it is no record".into());
+            self.diverged("the relay sent steps that cannot be read, or too many of them".into());
         }
     }
 
     /// Notes that the execution cannot be the run's.
     pub(super) fn diverged(&self, reason: String) {
+        self.state().is_open = false;
         self.changes.send_modify(|situation| situation.diverged = Some(reason));
+    }
+
+    /// Lets nothing more happen.
+    pub(super) fn close(&self) {
+        self.state().is_open = false;
     }
 
     /// Writes what was told into the journal.
@@ -198,13 +214,22 @@ impl RunData {
 impl State {
     /// Adds an entry to the record and to the log, and returns its number.
     pub(super) fn add(&mut self, log: &RunLog, entry: Entry) -> u64 {
-        let number = log.push(&entry);
+        self.add_with(log, entry, None)
+    }
+
+    fn add_with(&mut self, log: &RunLog, entry: Entry, status: Option<RunStatus>) -> u64 {
+        let number = log.push(&entry, status);
         self.record.entries = number;
         if let Err(error) = self.record.apply(entry) {
             // Entries of this process are about calls that were made.
             tracing::error!(%error, "an entry does not fit its run");
         }
         number
+    }
+
+    /// Returns whether messages of this execution count.
+    pub(super) fn is_current(&self, attempt: u64) -> bool {
+        self.is_open && self.attempt == attempt
     }
 
     /// Returns the events that reached the code since the last entry that has some.
