@@ -80,7 +80,7 @@ pub(crate) enum Command {
     /// Run a script; its value goes to standard output as JSON, what it prints to standard error
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// List, show, decide, go on with, cancel and forget durable runs, which `run --durable` and `serve-mcp` began
+    /// List, show, decide, go on with, cancel and forget durable runs, which `run --durable` began
     #[command(after_help = RUNS_EXAMPLES)]
     Runs(RunsArgs),
     /// List the tools that code can call, or show one with its types and schemas

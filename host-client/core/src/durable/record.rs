@@ -143,12 +143,16 @@ impl RunRecord {
         self.calls.iter().filter(|(_, call)| call.answer.is_none()).map(|(number, call)| (*number, call))
     }
 
-    /// Returns the calls whose answers have not reached the code, in the order of the answers.
-    pub(crate) fn undelivered_answers(&self) -> Vec<u64> {
-        let steps = steps::decode(&self.steps.steps, 0).unwrap_or_default();
-        let mut reached: HashSet<_> = steps.into_iter().map(|step| step.source).collect();
-        // These are not sent to the host again.
-        reached.extend(self.steps.failures.iter().map(|failure| Source::Call(failure.call)));
+    /// Returns the calls whose answers have not reached the code, in the order of the answers. `more` are steps that are in no
+    /// entry yet.
+    pub(crate) fn undelivered_answers(&self, more: &Steps) -> Vec<u64> {
+        let mut reached = HashSet::new();
+        for steps in [&self.steps, more] {
+            let sources = steps::decode(&steps.steps, 0).unwrap_or_default().into_iter().map(|step| step.source);
+            reached.extend(sources);
+            // These are not sent to the host again.
+            reached.extend(steps.failures.iter().map(|failure| Source::Call(failure.call)));
+        }
         self.answers.iter().copied().filter(|call| !reached.contains(&Source::Call(*call))).collect()
     }
 

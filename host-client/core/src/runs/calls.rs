@@ -126,10 +126,10 @@ impl RunCalls {
         let entry = self.add_answer(Answered { call: number, answer });
         self.live().remove(&number);
         let kept = self.log.commit(entry).await;
-        // The run's driver looks whether this has failed.
-        self.changes.send_modify(|situation| {
+        self.changes.send_if_modified(|situation| {
             situation.answered += 1;
-            situation.waits = None;
+            // The run's driver looks at a failure, and at code that waits.
+            kept.is_err() || situation.is_passive || situation.waits.take().is_some()
         });
         kept
     }
@@ -147,7 +147,7 @@ impl RunCalls {
     /// answer is on its way to the code.
     pub(super) fn waits_for_nothing_else(&self, has_timer: bool) -> bool {
         let (asked, runs) = self.open_calls();
-        !runs && (has_timer || !asked.is_empty()) && self.read(|record| record.undelivered_answers().is_empty())
+        !runs && (has_timer || !asked.is_empty()) && !self.state().has_undelivered_answers()
     }
 
     /// Returns the calls that people are asked about, and whether a tool runs.

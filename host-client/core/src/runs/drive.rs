@@ -229,6 +229,7 @@ impl Drive {
                 if self.may_be_passive(&now) {
                     // Dropping it ends it at the relay.
                     drop(execution);
+                    calls.changes.send_modify(|situation| situation.is_passive = true);
                     return Ok(After::Passive(now));
                 }
                 calls.log.set_status(RunStatus::Running);

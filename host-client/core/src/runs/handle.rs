@@ -65,8 +65,8 @@ impl Run {
         let situation = self.calls.changes.borrow().clone();
         let (asked, runs) = self.calls.open_calls();
         match (asked.is_empty(), runs) {
-            (false, false) if situation.waits.is_some() => RunState::WaitingForApproval(asked),
-            (true, false) if situation.waits.is_some() => RunState::WaitingForTimer,
+            (false, false) if situation.is_passive => RunState::WaitingForApproval(asked),
+            (true, false) if situation.is_passive => RunState::WaitingForTimer,
             _ => RunState::Running,
         }
     }

@@ -22,7 +22,6 @@ use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
 use crate::durable::time::now_ms;
 use crate::error::Error;
-use crate::event;
 use crate::random::random_key;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Spending;
@@ -30,6 +29,8 @@ use crate::trace;
 
 /// The interval at which instructions of other processes are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The most events of a run that wait for a slow watcher. Room for them is taken at once, also by a run that waits for days.
+const EVENTS_KEPT: usize = 64;
 /// The number of runs that are read from the journal at once.
 const PAGE: usize = 256;
 
@@ -365,7 +366,7 @@ impl Runs {
             span: tracing::info_span!("durable_run", run = id.as_str()),
             audit: host.audit.clone(),
             trail: OnceLock::new(),
-            events: broadcast::Sender::new(event::EVENTS_KEPT),
+            events: broadcast::Sender::new(EVENTS_KEPT),
             spending: Spending::new(&host.policy.budget),
             approvals: Arc::default(),
             conversation: self.0.client.conversation(),

@@ -62,6 +62,8 @@ pub(super) struct State {
 pub(super) struct Situation {
     /// The wait of the code; `None`: it does not wait.
     pub(super) waits: Option<Wait>,
+    /// `true`: the code was taken off its relay, and the journal says that the run waits.
+    pub(super) is_passive: bool,
     /// The reason why the execution cannot be the run's; `None`: it can.
     pub(super) diverged: Option<String>,
     /// The number of calls that have been answered in this process.
@@ -143,11 +145,11 @@ impl RunData {
         let again = state.record.attempts > 0 && has_begun;
         state.add(&self.log, Entry::Attempt(attempt));
         let history = history(&state.record);
-        state.turns = Turns::new(history.calls, state.record.undelivered_answers());
+        state.turns = Turns::new(history.calls, state.record.undelivered_answers(&Steps::default()));
         state.attempt += 1;
         let number = state.attempt;
         drop(state);
-        self.changes.send_modify(|situation| situation.waits = None);
+        self.changes.send_modify(|situation| (situation.waits, situation.is_passive) = (None, false));
         (number, wire::Durable { again, clock_ms: Some(now_ms()), ..history })
     }
 
@@ -225,6 +227,11 @@ impl State {
             tracing::error!(%error, "an entry does not fit its run");
         }
         number
+    }
+
+    /// Returns whether an answer has not reached the code.
+    pub(super) fn has_undelivered_answers(&self) -> bool {
+        !self.record.undelivered_answers(&self.steps).is_empty()
     }
 
     /// Returns whether messages of this execution count.
