@@ -11,6 +11,7 @@ mod calls;
 mod decision;
 mod drive;
 mod handle;
+mod holder;
 mod live;
 mod plan;
 mod registry;

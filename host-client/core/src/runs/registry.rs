@@ -1,34 +1,29 @@
 //! The runs of one process: it begins them, takes those of a process that has died, and keeps its hold on all of them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use relay_proto::{ExecutionId, ToolPatterns, TraceContext};
 use tokio::sync::{broadcast, watch};
 
 use super::calls::RunCalls;
-use super::decision::InstructionJson;
 use super::drive::Drive;
 use super::handle::Run;
+use super::holder::{Driven, Holder, instruct};
 use super::plan::RunPlan;
 use super::state::RunData;
 use super::stop::Stop;
 use super::{RunError, RunOptions};
 use crate::call::{ExecutionContext, IntrospectionState};
 use crate::client::{Check, ExecuteRequest, LazyClient};
-use crate::durable::journal::{Claim, Instruction, Journal, JournalError, NewRun, RunFilter, RunId};
+use crate::durable::journal::{Journal, JournalError, NewRun, RunFilter, RunId};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
 use crate::durable::time::now_ms;
 use crate::error::Error;
-use crate::random::random_key;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Spending;
 use crate::trace;
 
-/// The interval at which instructions of other processes are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The most events of a run that wait for a slow watcher. Room for them is taken at once, also by a run that waits for days.
 const EVENTS_KEPT: usize = 64;
 /// The number of runs that are read from the journal at once.
@@ -56,42 +51,7 @@ const PAGE: usize = 256;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Runs(Arc<Inner>);
-
-struct Inner {
-    client: LazyClient,
-    journal: Arc<dyn Journal>,
-    options: RunOptions,
-    /// The random name of this process in the journal.
-    holder: String,
-    active: Mutex<HashMap<RunId, Run>>,
-    /// Held while a run is taken over.
-    resuming: tokio::sync::Mutex<()>,
-    /// Set once there is a task that keeps the hold on the runs.
-    keeper: OnceLock<()>,
-}
-
-/// A run that is driven. However that ends, its calls stop, and others may have it.
-struct Driven {
-    runs: Arc<Inner>,
-    id: RunId,
-    calls: Arc<RunCalls>,
-}
-
-impl Driven {
-    async fn end(self) {
-        self.calls.stop();
-        let _ = self.runs.journal.release(self.id.clone(), self.runs.holder.clone()).await;
-        // Dropping it forgets the run.
-    }
-}
-
-impl Drop for Driven {
-    fn drop(&mut self) {
-        self.calls.stop();
-        self.runs.active().remove(&self.id);
-    }
-}
+pub struct Runs(Arc<Holder>);
 
 impl std::fmt::Debug for Runs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,16 +78,7 @@ impl Runs {
     pub fn new(client: impl Into<LazyClient>, options: RunOptions) -> Result<Self, Error> {
         let client = client.into();
         let journal = client.host().journal.clone().ok_or(RunError::NoJournal)?;
-        let inner = Inner {
-            client,
-            journal,
-            options,
-            holder: random_key(),
-            active: Mutex::default(),
-            resuming: tokio::sync::Mutex::default(),
-            keeper: OnceLock::new(),
-        };
-        Ok(Self(Arc::new(inner)))
+        Ok(Self(Arc::new(Holder::new(client, journal, options))))
     }
 
     /// Begins a run. It is in the journal when this returns, and goes on whatever becomes of the returned handle.
@@ -165,7 +116,7 @@ impl Runs {
         let new = NewRun { id: id.clone(), created_ms: now_ms(), plan: json };
         if let Err(error) = self.0.journal.create(new, self.0.claim()).await {
             // It may be there although the journal does not know: nobody is to find it.
-            let _ = self.0.journal.forget(id, self.0.holder.clone(), now_ms()).await;
+            let _ = self.0.journal.forget(id, self.0.name.clone(), now_ms()).await;
             return Err(RunError::Journal(error).into());
         }
         self.launch(&run, drive);
@@ -229,7 +180,7 @@ impl Runs {
             }
             Err(error) => {
                 // Others may want to have it.
-                let _ = journal.release(id.clone(), self.0.holder.clone()).await;
+                let _ = journal.release(id.clone(), self.0.name.clone()).await;
                 Err(error)
             }
         }
@@ -318,7 +269,7 @@ impl Runs {
         let context = self.context(id, &plan, &record, approver);
         context.record_start("durable run", id.as_str(), &plan.overrides())?;
         let (entries, chain) = (record.entries, record.chain.clone());
-        let log = RunLog::new(Arc::clone(&inner.journal), id.clone(), inner.holder.clone(), entries, chain);
+        let log = RunLog::new(Arc::clone(&inner.journal), id.clone(), inner.name.clone(), entries, chain);
         let calls = Arc::new(RunCalls::new(RunData::new(host, id.clone(), context, log, record)));
         let ((stop, stopping), (outcome, ended)) = (watch::channel(None), watch::channel(None));
         let drive = Drive {
@@ -336,13 +287,13 @@ impl Runs {
     /// Begins to drive a run.
     fn launch(&self, run: &Run, drive: Drive) {
         self.0.active().insert(run.id().clone(), run.clone());
-        let driven = Driven { runs: Arc::clone(&self.0), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
+        let driven = Driven { holder: Arc::clone(&self.0), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
         tokio::spawn(async move {
             let (outcome, sender) = drive.run().await;
             driven.end().await;
             sender.send_replace(Some(outcome));
         });
-        self.keep();
+        self.0.keep();
     }
 
     /// Makes the context of a run's calls in this process.
@@ -384,76 +335,5 @@ impl Runs {
             let _ = context.spending.call(&tool).and_then(|()| context.spending.read(&tool, bytes));
         }
         context
-    }
-
-    /// Begins the task that keeps the hold on the runs and looks for instructions, once.
-    fn keep(&self) {
-        if self.0.keeper.set(()).is_ok() {
-            tokio::spawn(keep(Arc::downgrade(&self.0)));
-        }
-    }
-}
-
-impl Inner {
-    fn active(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
-        // Changed only under this lock, by code that does not panic half way.
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn claim(&self) -> Claim {
-        let until_ms = now_ms().saturating_add(i64::try_from(self.options.claim.as_millis()).unwrap_or(i64::MAX));
-        Claim { holder: self.holder.clone(), until_ms }
-    }
-
-    /// Hands the instructions after the number `last` to their runs, and returns the number of the last.
-    async fn look(&self, mut last: u64) -> Result<u64, JournalError> {
-        loop {
-            let instructions = self.journal.instructions(last).await?;
-            let Some(newest) = instructions.last() else { return Ok(last) };
-            last = newest.number;
-            for it in instructions {
-                let run = self.active().get(&it.run).cloned();
-                if let Some(run) = run {
-                    instruct(&run, it.instruction);
-                }
-            }
-        }
-    }
-}
-
-/// Hands an instruction to its run.
-fn instruct(run: &Run, instruction: Instruction) {
-    match InstructionJson::parse(&instruction.json) {
-        Ok(InstructionJson::Decide(decision)) => run.decide(instruction.call, decision),
-        Ok(InstructionJson::Cancel { cancel }) => {
-            if cancel {
-                run.cancel();
-            }
-        }
-        Err(error) => tracing::warn!(run = run.id().as_str(), %error, "an instruction cannot be read"),
-    }
-}
-
-/// Keeps the hold on the runs of a process, and hands them the instructions of others, while there are any.
-async fn keep(runs: Weak<Inner>) {
-    let mut ticks = tokio::time::interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut last, mut renewed) = (0, tokio::time::Instant::now());
-    loop {
-        ticks.tick().await;
-        let Some(inner) = runs.upgrade() else { return };
-        if inner.active().is_empty() {
-            continue;
-        }
-        if renewed.elapsed() >= inner.options.claim / 3 {
-            renewed = tokio::time::Instant::now();
-            if let Err(error) = inner.journal.renew(inner.claim()).await {
-                tracing::warn!(%error, "the hold on durable runs could not be renewed");
-            }
-        }
-        match inner.look(last).await {
-            Ok(newest) => last = newest,
-            Err(error) => tracing::warn!(%error, "the journal's instructions could not be read"),
-        }
     }
 }

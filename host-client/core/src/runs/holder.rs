@@ -1,0 +1,136 @@
+//! This process as the holder of runs in the journal: it keeps its hold, and looks for what others decide.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use super::RunOptions;
+use super::calls::RunCalls;
+use super::decision::InstructionJson;
+use super::handle::Run;
+use crate::client::LazyClient;
+use crate::durable::journal::{Claim, Instruction, Journal, JournalError, RunId};
+use crate::durable::time::now_ms;
+use crate::random::random_key;
+
+/// The interval at which instructions of other processes are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The runs that this process holds.
+pub(super) struct Holder {
+    pub(super) client: LazyClient,
+    pub(super) journal: Arc<dyn Journal>,
+    pub(super) options: RunOptions,
+    /// The random name of this process in the journal.
+    pub(super) name: String,
+    active: Mutex<HashMap<RunId, Run>>,
+    /// Held while a run is taken over.
+    pub(super) resuming: tokio::sync::Mutex<()>,
+    /// Set once there is a task that keeps the hold on the runs.
+    keeper: OnceLock<()>,
+}
+
+/// A run that is driven. However that ends, its calls stop, and others may have it.
+pub(super) struct Driven {
+    pub(super) holder: Arc<Holder>,
+    pub(super) id: RunId,
+    pub(super) calls: Arc<RunCalls>,
+}
+
+impl Driven {
+    pub(super) async fn end(self) {
+        self.calls.stop();
+        let _ = self.holder.journal.release(self.id.clone(), self.holder.name.clone()).await;
+        // Dropping it forgets the run.
+    }
+}
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        self.calls.stop();
+        self.holder.active().remove(&self.id);
+    }
+}
+
+impl Holder {
+    pub(super) fn new(client: LazyClient, journal: Arc<dyn Journal>, options: RunOptions) -> Self {
+        Self {
+            client,
+            journal,
+            options,
+            name: random_key(),
+            active: Mutex::default(),
+            resuming: tokio::sync::Mutex::default(),
+            keeper: OnceLock::new(),
+        }
+    }
+
+    /// Begins the task that keeps the hold on the runs and looks for instructions, once.
+    pub(super) fn keep(self: &Arc<Self>) {
+        if self.keeper.set(()).is_ok() {
+            tokio::spawn(keep(Arc::downgrade(self)));
+        }
+    }
+
+    pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn claim(&self) -> Claim {
+        let until_ms = now_ms().saturating_add(i64::try_from(self.options.claim.as_millis()).unwrap_or(i64::MAX));
+        Claim { holder: self.name.clone(), until_ms }
+    }
+
+    /// Hands the instructions after the number `last` to their runs, and returns the number of the last.
+    async fn look(&self, mut last: u64) -> Result<u64, JournalError> {
+        loop {
+            let instructions = self.journal.instructions(last).await?;
+            let Some(newest) = instructions.last() else { return Ok(last) };
+            last = newest.number;
+            for it in instructions {
+                let run = self.active().get(&it.run).cloned();
+                if let Some(run) = run {
+                    instruct(&run, it.instruction);
+                }
+            }
+        }
+    }
+}
+
+/// Hands an instruction to its run.
+pub(super) fn instruct(run: &Run, instruction: Instruction) {
+    match InstructionJson::parse(&instruction.json) {
+        Ok(InstructionJson::Decide(decision)) => run.decide(instruction.call, decision),
+        Ok(InstructionJson::Cancel { cancel }) => {
+            if cancel {
+                run.cancel();
+            }
+        }
+        Err(error) => tracing::warn!(run = run.id().as_str(), %error, "an instruction cannot be read"),
+    }
+}
+
+/// Keeps the hold on the runs of a process, and hands them the instructions of others, while there are any.
+async fn keep(runs: Weak<Holder>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let (mut last, mut renewed) = (0, tokio::time::Instant::now());
+    loop {
+        ticks.tick().await;
+        let Some(holder) = runs.upgrade() else { return };
+        if holder.active().is_empty() {
+            continue;
+        }
+        if renewed.elapsed() >= holder.options.claim / 3 {
+            renewed = tokio::time::Instant::now();
+            if let Err(error) = holder.journal.renew(holder.claim()).await {
+                tracing::warn!(%error, "the hold on durable runs could not be renewed");
+            }
+        }
+        match holder.look(last).await {
+            Ok(newest) => last = newest,
+            Err(error) => tracing::warn!(%error, "the journal's instructions could not be read"),
+        }
+    }
+}
