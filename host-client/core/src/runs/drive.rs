@@ -339,8 +339,10 @@ fn after(outcome: Result<Outcome, Error>) -> After {
 
 /// Returns whether another attempt could go better: the relay is gone, shuts down or is busy.
 fn is_passing(error: &Error) -> bool {
-    let is_lost = matches!(error, Error::Execution(error) if error.code == ErrorCode::SessionLost);
-    is_lost || error.is_retryable()
+    let Error::Execution(execution) = error else { return error.is_retryable() };
+    // A relay that uses its limit up names it; without one, this host has given the relay up.
+    let is_given_up = execution.code == ErrorCode::Timeout && execution.limit.is_none();
+    is_given_up || execution.code == ErrorCode::SessionLost || error.is_retryable()
 }
 
 /// Waits until a client has been without a connection for `most`.
