@@ -8,6 +8,7 @@ mod memory;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -75,6 +76,7 @@ struct Subject {
 struct Waiter {
     ticket: u64,
     session: SessionNumber,
+    since: Instant,
     granted: oneshot::Sender<()>,
     /// `true`: it was parked. It counts in no queue's limit and is not turned away.
     comes_back: bool,
@@ -137,7 +139,7 @@ impl Admission {
         state.next_ticket += 1;
         let (granted, receiver) = oneshot::channel();
         let entry = state.subjects.entry(Arc::clone(&subject)).or_default();
-        entry.waiting.push_back(Waiter { ticket, session, granted, comes_back: false });
+        entry.waiting.push_back(Waiter { ticket, session, since: Instant::now(), granted, comes_back: false });
         if entry.waiting.len() == 1 {
             state.turns.push_back(Arc::clone(&subject));
         }
@@ -177,6 +179,19 @@ impl Admission {
     pub(crate) fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.running, state.waiting)
+    }
+
+    /// Returns the time for which that execution has waited which has waited longest; zero: none waits.
+    pub(crate) fn oldest_wait(&self) -> Duration {
+        let state = self.lock();
+        let waits = state.subjects.values().flat_map(|subject| &subject.waiting).map(|waiter| waiter.since.elapsed());
+        waits.max().unwrap_or_default()
+    }
+
+    /// Returns the number of parked executions that wait for a place to go on.
+    pub(crate) fn coming_back(&self) -> usize {
+        let state = self.lock();
+        state.subjects.values().map(|subject| subject.waiting.len() - subject.new_ones()).sum()
     }
 
     /// Returns the number of parked executions.
@@ -282,7 +297,8 @@ impl ExecutionPermit {
         let state = &mut *guard;
         let (granted, receiver) = oneshot::channel();
         let Some(subject) = state.subjects.get_mut(&self.subject) else { return receiver };
-        let waiter = Waiter { ticket: self.ticket, session: self.session, granted, comes_back: true };
+        let (ticket, session, since) = (self.ticket, self.session, Instant::now());
+        let waiter = Waiter { ticket, session, since, granted, comes_back: true };
         let at = subject.waiting.iter().take_while(|waiter| waiter.comes_back).count();
         subject.waiting.insert(at, waiter);
         if subject.waiting.len() == 1 {

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use relay_proto::session::DEFAULT_HEARTBEAT;
 use relay_proto::time::millis;
 use relay_proto::{LimitOverrides, Limits};
@@ -55,12 +55,24 @@ pub struct ServeArgs {
     /// Settings of the server.
     #[command(flatten)]
     pub server: Given<ServerSettings>,
+    /// Form of the log on standard error: `text` for people, or one JSON object a line; RELAY_LOG sets its level
+    #[arg(long, env = "RELAY_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
     /// Make up a secret, listen on loopback only, and print a token and a command to try
     #[arg(long)]
     pub dev: bool,
     /// Stop when standard input is closed: for a relay that must not outlive the application that starts it
     #[arg(long)]
     pub exit_with_stdin: bool,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people, in colours on a terminal.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 /// Settings of the workers.
@@ -96,6 +108,9 @@ pub struct ServerSettings {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, env = "RELAY_LISTEN", value_name = "ADDRESS", default_value_t = DEFAULT_LISTEN)]
     pub(crate) listen: SocketAddr,
+    /// Address that answers `GET /metrics` for Prometheus, without TLS and without a token; absent: there are no metrics
+    #[arg(long, env = "RELAY_METRICS_LISTEN", value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// PEM file with a certificate: the relay then speaks TLS (wss://); it is read again when it changes
     #[arg(long, env = "RELAY_TLS_CERT_FILE", value_name = "FILE", requires = "tls_key_file")]
     tls_cert_file: Option<PathBuf>,

@@ -25,6 +25,7 @@ use crate::auth::Verifier;
 use crate::heard::LastHeard;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::meter::Metered;
+use crate::metrics;
 use crate::outbound::{Outbound, OutboundQueue};
 use crate::peer::Counted;
 use crate::resume::{Resumable, Resumables};
@@ -187,11 +188,13 @@ impl Served {
         let subject = self.session.subject();
         match self.resumables.resume(&subject, resume) {
             Ok((session, epoch)) => {
+                metrics::resumed(Ok(()));
                 let (received, rights) = (resume.received, self.session.rights());
                 session.hand_over(Resumption { connection, received, epoch, rights });
             }
             Err(loss) => {
                 tracing::info!(subject = &*subject, loss = loss.as_str_name(), "a session is not resumed");
+                metrics::resumed(Err(loss));
                 self.refuse(connection, loss).await;
             }
         }
@@ -208,6 +211,7 @@ impl Served {
         let Resumption { connection, received, epoch, rights } = resumption;
         if let Err(gap) = self.outbound.delivery().attach(received) {
             tracing::info!(session = self.session.number().0, %gap, "a session cannot go on");
+            metrics::session_lost(SessionLoss::Gap);
             self.refuse(connection, SessionLoss::Gap).await;
             return None;
         }
@@ -222,6 +226,7 @@ impl Served {
         let number = self.session.number().0;
         if !self.outbound.detach() {
             tracing::warn!(session = number, "there is no room to keep a session without a connection");
+            metrics::session_lost(SessionLoss::Expired);
             self.over(Some(SessionLoss::Expired));
             return None;
         }
@@ -244,6 +249,7 @@ impl Served {
             Err(loss) => loss,
         };
         tracing::info!(session = number, loss = loss.as_str_name(), "a session was not resumed");
+        metrics::session_lost(loss);
         self.over(Some(loss));
         None
     }

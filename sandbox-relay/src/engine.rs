@@ -146,6 +146,17 @@ impl Engine {
         self.pools.interpreter.is_ready()
     }
 
+    /// Returns the number of ready workers of each pool, with the pool's name.
+    pub(crate) fn ready_workers(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let compiler = self.pools.compiler.as_ref().map(|pool| ("compiler", pool.ready()));
+        std::iter::once(("interpreter", self.pools.interpreter.ready())).chain(compiler)
+    }
+
+    /// Returns the time for which that execution has waited which has waited longest; zero: none waits.
+    pub(crate) fn oldest_wait(&self) -> Duration {
+        self.admission.oldest_wait()
+    }
+
     /// Returns how many executions may run at once.
     pub(crate) fn capacity(&self) -> usize {
         self.admission.capacity()
@@ -154,6 +165,11 @@ impl Engine {
     /// Returns the number of running and of waiting executions.
     pub(crate) fn load(&self) -> (usize, usize) {
         self.admission.load()
+    }
+
+    /// Returns the number of executions that have waited for people, and wait for a place now.
+    pub(crate) fn coming_back(&self) -> usize {
+        self.admission.coming_back()
     }
 
     /// Returns the number of executions that wait for people and hold no place.

@@ -14,6 +14,8 @@
 //!    `execution::link`: the worker's socket
 //! 7. `sandbox`: the worker processes, and what happens in them
 //!
+//! [`metrics`]: numbers for operators; `scrape`: the listener that answers with them.
+//!
 //! [`eval`], [`token`], [`healthcheck`] and [`self_test`] are the other subcommands.
 //!
 //! The relay itself never runs or parses JavaScript.
@@ -34,11 +36,13 @@ pub mod healthcheck;
 mod heard;
 mod lifecycle;
 mod meter;
+pub mod metrics;
 mod outbound;
 mod peer;
 mod places;
 mod resume;
 mod sandbox;
+mod scrape;
 pub mod serve;
 mod server;
 mod session;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use sandbox_relay::config::{ServeArgs, Settings};
+use sandbox_relay::config::{LogFormat, ServeArgs, Settings};
 use sandbox_relay::eval::EvalArgs;
 use sandbox_relay::healthcheck::HealthcheckArgs;
 use sandbox_relay::token::TokenArgs;
@@ -65,8 +65,11 @@ fn main() -> ExitCode {
     };
     match command {
         Command::Serve(args) => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+            let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+            match args.log_format {
+                LogFormat::Text => log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+                LogFormat::Json => log.json().flatten_event(true).init(),
+            }
             runtime.block_on(serve::serve(*args)).map_or_else(|error| fail(error, EXIT_USAGE), |()| ExitCode::SUCCESS)
         }
         Command::Token(args) => match token::token(*args) {

@@ -19,7 +19,9 @@ use crate::connection::ConnectionConfig;
 use crate::engine::{Engine, Pools};
 use crate::fairness::Fairness;
 use crate::lifecycle::Lifecycle;
+use crate::metrics;
 use crate::sandbox::pool::{Pool, PoolConfig};
+use crate::scrape;
 use crate::server::{self, HttpConfig, Server};
 use crate::session::{SessionConfig, SessionContext};
 use crate::subject::Subjects;
@@ -83,6 +85,9 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let tls = certificate.as_ref().map(Certificate::server_config).transpose()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let http = http_config(&settings.server, cores)?;
+    // Before anything is counted.
+    let kept = settings.server.metrics_listen.map(|address| metrics::keep().map(|kept| (address, kept)));
+    let kept = kept.transpose().map_err(std::io::Error::other)?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let engine = Arc::new(engine(&settings, cores)?);
@@ -112,6 +117,12 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     }
     // The verifier has its keys; the secret itself is not needed any more.
     drop(auth);
+    if let Some((address, kept)) = kept {
+        let bound = server::bind(address).await;
+        let (listener, address) = bound.map_err(|error| ServeError::Listen { address, error })?;
+        tracing::info!(%address, "answering GET /metrics");
+        tokio::spawn(scrape::serve(listener, Arc::clone(&server), kept));
+    }
     announce(address)?;
     tracing::info!(%address, threads = server.http.threads, executions = engine.capacity(), "serving");
     if rustix::process::getpid() == Pid::INIT {

@@ -31,6 +31,7 @@ use crate::connection::{self, Connection, ConnectionConfig, Resumption, Served};
 use crate::heard::LastHeard;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::meter::Metered;
+use crate::metrics::{self, Refusal};
 use crate::outbound::{KeptBudgets, outbound};
 use crate::peer::{Counted, LoadGuard, Stream};
 use crate::places::{Place, Places};
@@ -113,6 +114,7 @@ async fn websocket(State(server): State<Arc<Server>>, mut request: Request) -> R
         && !server.http.allowed_origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
     {
         // A browser sends it: the author of some page controls what it asks.
+        metrics::refused(Refusal::Origin);
         return (StatusCode::FORBIDDEN, "this origin is not allowed\n").into_response();
     }
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -123,15 +125,18 @@ async fn websocket(State(server): State<Arc<Server>>, mut request: Request) -> R
         }
     };
     let Some(key) = websocket_key(headers) else {
+        metrics::refused(Refusal::NoWebSocket);
         let upgrade = [(header::UPGRADE, "websocket"), (header::SEC_WEBSOCKET_VERSION, "13")];
         return (StatusCode::UPGRADE_REQUIRED, upgrade, "this address speaks WebSocket, version 13\n").into_response();
     };
     if !server.lifecycle.is_serving() {
+        metrics::refused(Refusal::Draining);
         let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
         return (StatusCode::SERVICE_UNAVAILABLE, again, "the relay is shutting down\n").into_response();
     }
     let Some(subject) = server.subjects.enter(&identity.subject, headers.contains_key(RESUME_HEADER)) else {
         tracing::info!(subject = &*identity.subject, "429");
+        metrics::refused(Refusal::SubjectConnections);
         let again = [(header::RETRY_AFTER, RETRY_AFTER_SECONDS)];
         return (StatusCode::TOO_MANY_REQUESTS, again, "this subject has too many connections\n").into_response();
     };
@@ -159,6 +164,7 @@ fn unauthorized(error: &Unauthenticated) -> Response {
     let mut reason = error.to_string();
     reason.truncate(reason.floor_char_boundary(200));
     tracing::info!(?reason, "401");
+    metrics::refused(Refusal::Token);
     let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
     (StatusCode::UNAUTHORIZED, challenge, "a bearer token is needed\n").into_response()
 }
@@ -248,8 +254,13 @@ impl Shard {
 async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
     let stream = TcpStream::from_std(stream).ok()?;
     let Some(tls) = tls else { return Some(Box::new(stream)) };
-    let handshake = tokio::time::timeout(within, tls.accept(stream)).await;
-    Some(Box::new(handshake.ok()?.ok()?))
+    match tokio::time::timeout(within, tls.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(Box::new(stream)),
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_elapsed) => tracing::debug!("a TLS handshake took too long"),
+    }
+    metrics::refused(Refusal::Tls);
+    None
 }
 
 /// Serves HTTP/1.1 until the upgrade, for at most three times the handshake's time.
@@ -292,7 +303,11 @@ pub(crate) async fn accept(
             }
         };
         // Without a place a connection is closed at once: waiting in the system's queue would tell its client nothing.
-        let Some(place) = places.take(peer.ip()) else { continue };
+        let Some(place) = places.take(peer.ip()) else {
+            tracing::debug!(peer = %peer.ip(), "a connection was closed: all places are taken, or all of its address");
+            metrics::refused(Refusal::Places);
+            continue;
+        };
         let Some(shard) = shards.iter().min_by_key(|shard| shard.load.load(Ordering::Relaxed)) else { continue };
         // Small frames have to leave without delay.
         if stream.set_nodelay(true).is_err() {
@@ -301,6 +316,8 @@ pub(crate) async fn accept(
         if let Ok(stream) = stream.into_std() {
             shard.load.fetch_add(1, Ordering::Relaxed);
             if shard.connections.try_send((stream, place)).is_err() {
+                tracing::debug!(peer = %peer.ip(), "a connection was closed: its thread has too many to begin");
+                metrics::refused(Refusal::Busy);
                 shard.load.fetch_sub(1, Ordering::Relaxed);
             }
         }

@@ -26,7 +26,7 @@ pub struct Fate {
     pub to_host: u64,
     /// Way in which the proxy broke it; `None`: the proxy has not broken it.
     pub broken: Option<Break>,
-    /// Whether the proxy has closed both of its sockets.
+    /// `true`: the proxy has closed both of its sockets.
     pub is_over: bool,
 }
 

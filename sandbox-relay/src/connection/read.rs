@@ -16,6 +16,7 @@ use super::{Resumption, Socket};
 use crate::auth::Verifier;
 use crate::heard::LastHeard;
 use crate::meter::Abuse;
+use crate::metrics;
 use crate::outbound::Outbound;
 use crate::resume::{Resumable, Resumables};
 use crate::session::{Session, Taken};
@@ -119,6 +120,7 @@ impl Reader<'_> {
             Err(error) => return end(CloseCode::Invalid, &error.to_string()),
         };
         self.heard.message();
+        metrics::received(bytes);
         match self.session.take(message, bytes) {
             Ok(Taken::Resume(resume)) => return Err(Box::new(End::Resume(resume))),
             Ok(Taken::Done) => {}

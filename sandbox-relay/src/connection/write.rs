@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::Socket;
 use super::close::End;
 use crate::heard::LastHeard;
+use crate::metrics;
 use crate::outbound::OutboundQueue;
 
 /// Number of bytes after which a round of writing ends.
@@ -54,6 +55,7 @@ pub(super) async fn write(
             },
         };
         let written = async {
+            metrics::sent(message.len());
             sink.feed(message).await?;
             // A bounded round: each has to end within the patience.
             let mut bytes = 0;
@@ -61,6 +63,7 @@ pub(super) async fn write(
                 && let Some(frame) = queue.try_next()
             {
                 bytes += frame.len();
+                metrics::sent(frame.len());
                 sink.feed(Message::Binary(frame)).await?;
             }
             sink.flush().await

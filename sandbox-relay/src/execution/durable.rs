@@ -19,7 +19,7 @@ const MANY_BYTES: usize = 16 << 10;
 /// Number of failures from which on they are not kept for another message.
 const MANY_FAILURES: usize = 64;
 
-/// What is recorded of a durable execution, and how it runs.
+/// The record of a durable execution, and the way it runs.
 #[derive(Debug)]
 pub(crate) struct DurableRequest {
     /// All recorded steps, in the encoding of `relay_proto::steps`.
@@ -73,7 +73,7 @@ impl News {
     }
 }
 
-/// What of its session the code of a durable execution sees.
+/// The part of its session that the code of a durable execution sees.
 #[derive(Debug)]
 pub(crate) struct Seen {
     /// Content of the session's store, with the binding `store`.
@@ -93,7 +93,7 @@ impl Seen {
 /// Record of a running durable execution.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// What was recorded when it began.
+    /// The record with which it began.
     before: DurableRequest,
     /// Steps and failures that the host is still to be told.
     steps: BytesMut,

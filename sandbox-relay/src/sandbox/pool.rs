@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use super::process::ProcessArgs;
 use super::spawn::{self, Backend};
+use crate::metrics::{self, WorkerTrouble};
 use keeper::Keeper;
 pub(crate) use worker::{Worker, WorkerHandle};
 
@@ -137,28 +138,46 @@ impl Pool {
         self.state.ready.load(Ordering::Relaxed) > 0
     }
 
+    /// Returns the number of workers in the stock.
+    pub(crate) fn ready(&self) -> usize {
+        self.state.ready.load(Ordering::Relaxed)
+    }
+
     /// Returns whether a process is a worker of this pool, dead or alive, that is not reaped yet.
     pub(crate) fn owns(&self, pid: Pid) -> bool {
         lock(&self.state.owned).contains(&pid)
     }
 
-    /// Takes a worker out of the stock, or waits for one. The caller has a place, so that one will be made. Cancel
+    /// Takes a living worker out of the stock, or waits for one. The caller has a place, so that one will be made. Cancel
     /// safe.
     ///
     /// # Errors
     /// [`PoolError`]: none was ready in time.
     pub(crate) async fn take(&self) -> Result<Worker, PoolError> {
-        let next = async { self.stock.lock().await.recv().await };
-        let worker = tokio::time::timeout(READY_WITHIN, next).await.ok().flatten();
-        let left = self.state.ready.fetch_sub(usize::from(worker.is_some()), Ordering::Relaxed);
-        // A new one is made when this one ends, which is soon enough and out of its way; unless the stock runs low.
-        if left <= self.low || worker.is_none() {
-            self.state.wake();
+        if let Ok(Some(worker)) = tokio::time::timeout(READY_WITHIN, self.next()).await {
+            return Ok(worker);
         }
-        worker.ok_or_else(|| {
-            let trouble = lock(&self.state.trouble).clone();
-            PoolError(trouble.unwrap_or_else(|| "none was ready in time".into()))
-        })
+        self.state.wake();
+        let trouble = lock(&self.state.trouble).clone();
+        Err(PoolError(trouble.unwrap_or_else(|| "none was ready in time".into())))
+    }
+
+    /// Waits for the next living worker; `None`: there will be none. Those that have died in the stock, such as by the
+    /// kernel's hand when memory was short, are reaped.
+    async fn next(&self) -> Option<Worker> {
+        loop {
+            let worker = self.stock.lock().await.recv().await?;
+            let left = self.state.ready.fetch_sub(1, Ordering::Relaxed);
+            // A new one is made when this one ends, which is soon enough and out of its way; unless the stock runs low.
+            if left <= self.low {
+                self.state.wake();
+            }
+            if worker.is_there() {
+                return Some(worker);
+            }
+            tracing::warn!("a worker had died before it was needed");
+            metrics::worker_trouble(WorkerTrouble::Died);
+        }
     }
 }
 

@@ -72,7 +72,7 @@ fn live() -> Option<Source> {
     }
 }
 
-/// What the code waits for.
+/// The events that the code waits for.
 struct Pending {
     /// Call whose answer arrived first.
     answered: Option<u64>,

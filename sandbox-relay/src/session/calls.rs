@@ -6,6 +6,7 @@ use relay_proto::{CallId, Code, ErrorCode, ExecutionId, wire};
 
 use super::{Mode, Session, Violation, excerpt};
 use crate::execution::{CallFailure, Command, Wait};
+use crate::metrics::{self, CallEnd};
 
 impl Session {
     /// Settles the call that a result names.
@@ -36,6 +37,7 @@ impl Session {
             // An answer may cross with the end of its call.
             return if open.was_sent(call) { Ok(()) } else { Err(Violation(format!("there is no tool call {call}"))) };
         };
+        metrics::call_ended(if outcome.is_ok() { CallEnd::Ok } else { CallEnd::Failed });
         if let Some(live) = open.executions.get(&execution) {
             live.states.forget(worker_call);
             // The queue has room for one answer to each open call: this fails only if the execution has just ended.

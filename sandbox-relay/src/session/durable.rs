@@ -1,11 +1,11 @@
 //! Checks what an `execute` carries of the record of a durable execution. The host is trusted with nothing of it.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use relay_proto::credit::recorded_bytes;
 use relay_proto::steps::{self, MAX_STEP_FAILURE_BYTES, MAX_STEP_FAILURES, MAX_TIME_MS, Source};
+use relay_proto::time;
 use relay_proto::{Binding, Code, ToolName, wire};
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use super::excerpt;
 use crate::execution::{Bindings, CallFailure, DurableRequest, WorkerCall};
 use crate::store::Store;
 
-/// What is recorded of an execution; by default it is not durable.
+/// The record of an execution before, as the host sent it; by default the execution is not durable.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) request: Option<DurableRequest>,
@@ -52,7 +52,7 @@ pub(super) fn recorded(
     }
     let answered: HashSet<_> = steps.iter().filter_map(|step| answered(step.source)).collect();
     let failures = failures_by_call(failures)?;
-    let clock_ms = clock_ms.unwrap_or_else(machine_time_ms);
+    let clock_ms = clock_ms.unwrap_or_else(time::now_ms);
     if clock_ms.unsigned_abs() > MAX_TIME_MS {
         return Err("durable.clock_ms is no time that JavaScript has".into());
     }
@@ -111,9 +111,4 @@ fn named(tools: Vec<String>) -> Result<Vec<String>, String> {
         Some(name) => Err(format!("durable.tools: {:?} is no full name of a tool", excerpt(name))),
         None => Ok(tools),
     }
-}
-
-fn machine_time_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

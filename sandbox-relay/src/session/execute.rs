@@ -14,6 +14,7 @@ use super::sink::{SessionSink, run_execution};
 use super::state::{HeldSource, LiveExecution};
 use super::{MAX_LIVE_EXECUTIONS, Mode, Session, Violation, request};
 use crate::execution::{CallStates, Control, ExecutionError, ExecutionRequest};
+use crate::metrics;
 use crate::outbound::Numbering;
 
 /// Fingerprint and length of the request of one execution.
@@ -57,6 +58,7 @@ impl Session {
         // A basic peer sends no ids: it has one execution at a time.
         let execution_id = if mode == Mode::Full { execute.execution_id.clone() } else { String::new() };
         let Err(error) = self.start(execute, mode, Charged { request, bytes }) else { return Ok(()) };
+        metrics::execution_ended(Some(error.code), &wire::Usage::default());
         let error = error.into_wire(wire::Usage::default(), Vec::new());
         self.answers.push_back(Payload::Error(wire::Error { execution_id, ..error }));
         let granted = self.state.credit.get().and_then(|credit| credit.execution_ended(bytes));

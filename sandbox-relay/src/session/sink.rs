@@ -20,6 +20,7 @@ use crate::execution::{
     self, CallFailure, Control, Event, EventSink, ExecutionError, ExecutionRequest, Needs, News, Outcome, Seen,
     WorkerCall,
 };
+use crate::metrics::{self, CallEnd};
 use crate::outbound::Room;
 
 /// Runs one execution: waits for its turn, for at most the time `begin_within`, runs it, and reports its outcome to the
@@ -55,6 +56,7 @@ pub(super) async fn run_execution(
     };
     outcome.usage.queue_us = outcome.usage.queue_us.saturating_add(queue_us);
     outcome.warnings.splice(0..0, clamped);
+    metrics::execution_ended(outcome.result.as_ref().err().map(|error| error.code), &outcome.usage);
     // The host gets its answer first: ending a process takes as long as a small execution. But a host that does not
     // read keeps no worker alive. It keeps the place: outcomes that nobody reads are bounded by the places of their
     // session and subject.
@@ -119,6 +121,7 @@ impl SessionSink {
     async fn end(self, outcome: Outcome) {
         let of_this = |_: &CallId, (execution, _): &mut (ExecutionId, WorkerCall)| *execution == self.id;
         let open: Vec<_> = self.session.lock().calls.extract_if(of_this).map(|(call, _)| call).collect();
+        open.iter().for_each(|_| metrics::call_ended(CallEnd::GivenUp));
         for call in open {
             let Some(room) = self.session.outbound.reserve(0).await else { return };
             self.send_cancel(room, call, "the execution ended");
@@ -211,6 +214,7 @@ impl EventSink for SessionSink {
         match event {
             Event::Call { call: worker_call, tool, arguments, remaining, line, news } => {
                 let id = self.session.lock().open_call(self.id.clone(), worker_call);
+                metrics::call_sent();
                 room.send(Payload::ToolCall(wire::ToolCall {
                     id: id.to_string(),
                     tool: if self.basic { tool.tool().to_owned() } else { tool.as_str().to_owned() },
@@ -236,6 +240,7 @@ impl EventSink for SessionSink {
                     open.calls.extract_if(given_up).next()
                 };
                 if let Some((id, _)) = id {
+                    metrics::call_ended(CallEnd::GivenUp);
                     self.send_cancel(room, id, reason);
                 }
             }

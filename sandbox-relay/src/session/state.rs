@@ -81,7 +81,7 @@ impl SessionState {
 /// State of the announcement that the relay shuts down.
 #[derive(Debug, Default)]
 pub(super) struct Announcement {
-    /// Whether the host wants one.
+    /// `true`: the host wants one.
     pub(super) is_wanted: AtomicBool,
     /// Notified when the host has answered the ping that follows it.
     pub(super) answered: Notify,

@@ -12,6 +12,7 @@ mod eval;
 mod failures;
 mod generated;
 mod globals;
+mod metrics;
 mod processes;
 mod programs;
 mod resume;

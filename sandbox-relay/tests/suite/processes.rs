@@ -194,3 +194,17 @@ async fn a_worker_has_one_descriptor_no_environment_and_no_secret() {
     };
     until(|| workers.iter().filter(|pid| is_alive(**pid)).all(|pid| locked(*pid))).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_have_died_in_the_stock_get_no_code() {
+    let fixture = Fixture::start(&["--worker-stock", "4"]).await;
+    let relay = fixture.relay.process_id().unwrap();
+    until(|| children(relay).len() == 5).await;
+    let forking = zygote(relay).unwrap();
+    for worker in children(relay).into_iter().filter(|pid| *pid != forking) {
+        kill(worker);
+    }
+    for n in 0..8 {
+        assert_eq!(fixture.value(&format!("return {n}")).await, json!(n));
+    }
+}

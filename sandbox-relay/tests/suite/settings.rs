@@ -16,7 +16,7 @@ use crate::support::binary;
 const WRITE: &str = "RELAY_WRITE_GENERATED";
 
 /// Flags of `serve` that are no settings: the file cannot hold them.
-const NO_SETTINGS: [&str; 3] = ["config", "dev", "exit_with_stdin"];
+const NO_SETTINGS: [&str; 4] = ["config", "dev", "exit_with_stdin", "log_format"];
 
 fn serve() -> clap::Command {
     ServeArgs::augment_args(clap::Command::new("serve"))
@@ -42,6 +42,7 @@ fn effective(arguments: &[String], variables: &BTreeMap<String, String>) -> Map<
 fn sample(name: &str, default: &Value, way: u8) -> Value {
     match (name, default) {
         ("listen", _) => json!(format!("127.0.0.1:{}", 9_000 + u16::from(way))),
+        ("metrics_listen", _) => json!(format!("127.0.0.1:{}", 9_100 + u16::from(way))),
         ("worker_backend", _) => json!(if way.is_multiple_of(2) { "exec" } else { "fork" }),
         (_, Value::Bool(_)) => json!(way.is_multiple_of(2)),
         (_, Value::Number(number)) => json!(number.as_u64().unwrap() + 1 + u64::from(way)),

@@ -12,9 +12,9 @@ const MOST_BYTES: u64 = 32 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) bytes: Bytes,
-    /// Whether it begins a message. The head counts as a message.
+    /// `true`: it begins a message. The HTTP head counts as a message.
     pub(super) is_first: bool,
-    /// Whether it ends a message.
+    /// `true`: it ends a message.
     pub(super) is_last: bool,
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Profile {
     Release,
 }
 
-/// What is wrong with an archive; `Ok`: nothing.
+/// The verdict on an archive; `Err`: the reason why it cannot be used.
 pub(crate) type Verdict = Result<(), String>;
 
 /// Links the program with an archive and runs it.

@@ -32,7 +32,7 @@ pub(crate) struct Configuration {
     pub(crate) named: Option<Named>,
     /// Folder that `.cargo/config.toml` names as a mirror.
     pub(crate) mirror: Option<PathBuf>,
-    /// Whether the user wants the crate to build V8 in its own way.
+    /// `true`: the user wants the `v8` crate to build V8 with its own build script.
     pub(crate) from_source: bool,
 }
 

@@ -64,8 +64,8 @@ impl Lookup<'_> {
     /// taken.
     ///
     /// # Errors
-    /// What the user named cannot be used, no place has a good archive and V8 cannot be built, or the check itself has
-    /// failed.
+    /// The archive that the user named cannot be used; or no place has an archive that links, and V8 cannot be built; or the
+    /// check of an archive could not be made.
     pub(crate) fn find(&self) -> anyhow::Result<Found> {
         for place in [Place::Named, Place::Mirror, Place::Cache, Place::Upstream, Place::Source] {
             let files = match self.ask(place) {

@@ -21,7 +21,7 @@ struct Places {
     upstream: String,
     /// Content of an archive that does not link.
     refused: Option<String>,
-    /// Whether the check itself fails.
+    /// `true`: the check of an archive cannot be made.
     has_no_room: bool,
     linked: RefCell<Vec<String>>,
     built: Cell<usize>,

@@ -50,7 +50,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What the script gives.
+/// Runs the script, and returns its result as text; `None`: it failed.
 fn run(isolate: &mut v8::OwnedIsolate, context: &v8::Global<v8::Context>) -> Option<String> {
     v8::scope!(let scope, isolate);
     let context = v8::Local::new(scope, context);

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use prost::Message as _;
@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::worker::Worker;
 use super::{Dying, PoolState, READY_WITHIN, lock};
+use crate::metrics::{self, WorkerTrouble};
 use crate::sandbox::channel::{self, message, message::report::Kind as Report};
 use crate::sandbox::spawn::{Newborn, Spawner};
 
@@ -64,15 +65,21 @@ impl Keeper {
         let ahead = missing * 4 <= self.stock.max_capacity();
         for _ in 0..missing {
             match spawner.spawn(ahead) {
-                Ok(newborn) => made.push(self.adopt(newborn)),
+                Ok(newborn) => made.push((self.adopt(newborn), Instant::now())),
                 Err(error) => {
+                    metrics::worker_trouble(WorkerTrouble::NotStarted);
                     result = Err(error);
                     break;
                 }
             }
         }
-        for worker in made {
-            wait_until_ready(&worker)?;
+        for (worker, started) in made {
+            if let Err(error) = wait_until_ready(&worker) {
+                metrics::worker_trouble(WorkerTrouble::NotStarted);
+                result = result.and(Err(error));
+                continue;
+            }
+            metrics::worker_ready(started);
             self.pool.ready.fetch_add(1, Ordering::Relaxed);
             if self.stock.try_send(worker).is_err() {
                 self.pool.ready.fetch_sub(1, Ordering::Relaxed);

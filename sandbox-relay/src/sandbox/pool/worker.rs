@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 
@@ -28,6 +29,15 @@ impl Worker {
     /// Takes the socket; `None`: it was taken before.
     pub(crate) fn take_socket(&mut self) -> Option<UnixStream> {
         self.socket.take()
+    }
+
+    /// Returns whether the other end of the socket is open: a process that has died has closed it.
+    pub(crate) fn is_there(&self) -> bool {
+        let Some(socket) = &self.socket else { return false };
+        let mut states = [PollFd::new(socket, PollFlags::empty())];
+        // An error says nothing of the process.
+        rustix::event::poll(&mut states, Some(&Timespec::default())).is_err()
+            || !states[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// Keeps `held` until the process is reaped, and its memory with it.

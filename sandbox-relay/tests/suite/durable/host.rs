@@ -1,7 +1,7 @@
 //! A host by hand that keeps a journal of a durable run and gives it to any relay.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -15,7 +15,7 @@ use crate::suite::wire::Raw;
 /// Tools that the host announces.
 pub(super) const TOOLS: [&str; 4] = ["t.echo", "t.fail", "t.never", "t.end"];
 
-/// What a journal holds of one run.
+/// The journal of one run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Journal {
     /// Request of the run, as it began.
@@ -131,11 +131,10 @@ impl Journal {
 
 /// The host's clock, an hour behind the machine's, in ms since 1970.
 pub(super) fn host_time_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_millis()).unwrap() - 3_600_000
+    relay_proto::time::now_ms() - 3_600_000
 }
 
-/// What a call that the journal has no answer of gets, and when; `None`: nothing.
+/// The time after which a call without an answer in the journal gets one, and that answer; `None`: it gets none.
 pub(super) type Plan = Option<(Duration, Answer)>;
 
 /// Answers at once with the arguments, or as the tool's name says.

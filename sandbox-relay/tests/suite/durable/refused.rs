@@ -134,7 +134,7 @@ async fn code_that_does_something_else_than_is_recorded_ends_with_the_step_that_
 }
 
 #[tokio::test]
-async fn a_recorded_tool_need_not_exist_but_the_token_has_to_allow_it() {
+async fn a_recorded_answer_needs_neither_its_tool_nor_the_tokens_permission_and_a_new_call_needs_both() {
     let relay = start_relay(&[]).await;
     let code = program("try { return await mcp.call('t.echo', {n: 1}) } catch (e) { return e.code }");
     let mut journal = Journal::new(&code, &[]);
@@ -150,8 +150,8 @@ async fn a_recorded_tool_need_not_exist_but_the_token_has_to_allow_it() {
     assert_eq!(host.run(&mut fresh, at_once).await.json(), json!("UNKNOWN_TOOL"));
     let token = relay.token(&["--subject", "raw", "--tools", "t.end"]).await.unwrap();
     let mut narrow = Host::over(Raw::open_with_token(&relay, &token).await.unwrap(), &["t.echo", "t.end"]).await;
-    let error = narrow.run(&mut journal, at_once).await.error();
-    assert!(error.code == "REPLAY_DIVERGED" && error.error.contains("call 1"), "{error:?}");
+    assert_eq!(narrow.run(&mut journal, at_once).await, end);
+    assert_eq!(narrow.run(&mut Journal::new(&code, &[]), at_once).await.json(), json!("UNKNOWN_TOOL"));
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub(super) struct Peer {
     ticket: Ticket,
 }
 
-/// What a host keeps to go on with its session.
+/// The data that a host keeps to resume its session.
 #[derive(Debug, Clone)]
 pub(super) struct Ticket {
     pub(super) session_id: String,
