@@ -17,12 +17,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate exports four others, each of which imports only those before it:
+//! This crate exports five others, each of which imports only those before it:
 //! - `host-client-core`: tools, policy, approvals, audit, the client and its session with a relay
 //! - `host-client-journal`: journals of durable runs, in an SQLite file or a Postgres database
 //! - `host-client-sources`: MCP servers, OpenAPI documents and ready sets as tools
 //! - `host-client-model`: the interfaces for models: `execute_code` for agent loops and MCP clients, results that fit,
 //!   programs from requests
+//! - `host-client-page`: pages for people: approval links, and a webhook that tells of them
 //!
 //! The attribute `tools` is that of `host-client-macros`.
 //!
@@ -48,6 +49,10 @@ pub use host_client_model::sandbox_execute;
 #[cfg(feature = "mcp")]
 pub use host_client_model::serve_mcp;
 pub use host_client_model::{agent, output, programmatic};
+#[cfg(feature = "page")]
+pub use host_client_page::{
+    self as page, ApprovalLinks, LinkSecret, Page, WebhookApprover, WebhookConfig, WebhookSecret,
+};
 #[cfg(feature = "mcp")]
 pub use host_client_sources::mcp;
 #[cfg(feature = "openapi")]
@@ -63,10 +68,10 @@ pub use host_client_core::{
     Decision, Effect, Error, ErrorCode, Event, EventStream, ExecuteRequest, Execution, ExecutionError, ExecutionId,
     Explanation, Host, InvalidToolPattern, Journal, JournalError, LargeIntegers, LazyClient, LimitName, LimitOverrides,
     LocalRelay, LocalRelayBuilder, Manifest, ManifestChange, Mode, Mount, Outcome, OutputItem, OutputKind, Overflow,
-    Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule, Run, RunError, RunId, RunOptions, RunStatus, Runs,
-    SessionLoss, StateChanges, TerminalApprover, TokenError, TokenRequest, TokenSource, Tool, ToolBudget, ToolBuilder,
-    ToolError, ToolFunction, ToolName, ToolPattern, ToolSet, ToolSpec, Tools, TraceContext, UnknownTool, Usage,
-    Verdict, Warning,
+    Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule, Run, RunError, RunId, RunOptions, RunQuestion,
+    RunStatus, Runs, SessionLoss, StateChanges, TerminalApprover, TokenError, TokenRequest, TokenSource, Tool,
+    ToolBudget, ToolBuilder, ToolError, ToolFunction, ToolName, ToolPattern, ToolSet, ToolSpec, Tools, TraceContext,
+    UnknownTool, Usage, Verdict, Warning,
 };
 #[cfg(feature = "journal-sqlite")]
 pub use host_client_journal::{Durability, SqliteJournal, SqliteOptions};

@@ -26,6 +26,10 @@ const RECORDED: u32 = 200;
 /// Code that makes as many calls as its input says, one after the other.
 const CALLS: &str = "const n = Number(read_input()); for (let i = 0; i < n; i++) await mcp.call('bench.echo', {n: i})";
 
+/// The same with a tool that changes something.
+const CHANGES: &str =
+    "const n = Number(read_input()); for (let i = 0; i < n; i++) await mcp.call('bench.change', {n: i})";
+
 /// Measures everything, in the order of the table.
 pub(crate) async fn all(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(".")?;
@@ -42,17 +46,28 @@ async fn client(relay: &LocalRelay, host: Host) -> anyhow::Result<LazyClient> {
     Ok(Client::connect(relay.client_config().await?, host).await?.into())
 }
 
+/// Makes a host with a tool that changes something, beside those of all benchmarks. All may run.
+fn host() -> anyhow::Result<Host> {
+    let tools = tools()?;
+    tools.add("bench.change", "Changes nothing, but could", Effect::Mutating, |Number { n }| async move {
+        Ok::<_, ToolError>(n)
+    })?;
+    Ok(Host::new(tools).policy(Policy::new().allow(["*"])))
+}
+
 /// Measures calls of durable runs and of others, in turns.
 async fn calls(binary: &Path, folder: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     const COUNT: u32 = 250;
     let relay = LocalRelay::start_with(binary.to_owned(), &[], &[]).await?;
-    let plain = client(&relay, Host::new(tools()?)).await?;
-    let request = || ExecuteRequest::new(CALLS).io(COUNT.to_string());
-    for (name, durability, rounds) in
-        [("", Durability::Process, 200), (" that survives a power failure", Durability::Power, 40)]
-    {
-        let path = folder.join(format!("calls-{durability:?}"));
-        let host = Host::new(tools()?).journal(journal(&path, durability).await?);
+    let plain = client(&relay, host()?).await?;
+    for (name, code, durability, rounds) in [
+        ("", CALLS, Durability::Process, 200),
+        (" that changes something", CHANGES, Durability::Process, 200),
+        (" that changes something, and survives a power failure", CHANGES, Durability::Power, 40),
+    ] {
+        let request = || ExecuteRequest::new(code).io(COUNT.to_string());
+        let path = folder.join(format!("calls-{}", name.len()));
+        let host = host()?.journal(journal(&path, durability).await?);
         let runs = Runs::new(client(&relay, host).await?, RunOptions::default())?;
         let time = async |is_durable: bool| -> anyhow::Result<Duration> {
             let started = Instant::now();
@@ -83,13 +98,18 @@ async fn calls(binary: &Path, folder: &Path, scale: usize, table: &mut Table) ->
             Durability::Process => table.at_most("the same, median of the differences", more, 60.0, "µs"),
             _ => table.note("the same, median of the differences", format!("{more:.0} µs")),
         }
-        if durability == Durability::Process {
+        if name.is_empty() {
             let runs_made = u64::try_from(rounds / scale + 3)? * u64::from(COUNT);
             let bytes = path.metadata()?.len().checked_div(runs_made).context("no call was made")?;
             table.note("bytes of the journal for a call", bytes.to_string());
         }
     }
     Ok(())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Number {
+    n: u32,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -151,7 +171,7 @@ async fn waiting(binary: &Path, folder: &Path, scale: usize, table: &mut Table) 
             other => anyhow::bail!("a run does not wait for a person: {other:?}"),
         }
     };
-    // What the first ones take is taken once.
+    // The first runs grow caches and pools once: they are not measured.
     for _ in 0..200 {
         start().await?;
     }

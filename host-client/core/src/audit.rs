@@ -46,7 +46,6 @@ use self::redactions::Redactions;
 use self::writer::Writer;
 
 pub use self::arguments::Arguments;
-pub use self::chain::{Hash, InvalidHash};
 pub use self::files::series;
 pub use self::record::{
     CallApproval, CallCompletion, CallDecision, Decision, ExecutionEnd, ExecutionStart, Origin, Verdict,
@@ -55,6 +54,7 @@ pub use self::redact::{REDACTED, Redaction};
 pub use self::show::records;
 pub(crate) use self::trail::{CallTrail, Trail};
 pub use self::verify::verify;
+pub use crate::hash::{Hash, InvalidHash};
 
 /// The most bytes of code that a record contains, 4 MiB: of longer code only the hash is recorded. Relays refuse longer
 /// code.

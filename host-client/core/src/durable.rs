@@ -9,10 +9,10 @@ pub mod journal;
 pub(crate) mod log;
 mod memory;
 pub(crate) mod record;
+mod shared;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests;
-pub(crate) mod time;
 
 pub use entry::{check_entries, first_chain};
 pub use error::RunError;

@@ -37,6 +37,7 @@ pub mod event;
 pub mod executor;
 #[cfg(feature = "fuzzing")]
 pub mod fuzz;
+mod hash;
 pub mod host;
 pub mod introspect;
 pub mod local;
@@ -79,7 +80,7 @@ pub use relay_proto::{
 };
 pub use rules::{
     Approval, ApprovalRequest, Approver, Budget, CallbackApprover, Decision, Explanation, Phase, Policy, PolicyError,
-    PolicyPattern, PolicyWarning, Rule, TerminalApprover, ToolBudget, Verdict,
+    PolicyPattern, PolicyWarning, Rule, RunQuestion, TerminalApprover, ToolBudget, Verdict,
 };
 pub use runs::{Run, RunError, RunOptions, Runs};
 pub use tool::{CallContext, Effect, Manifest, ManifestChange, Mode, Overflow, Tool, ToolError, ToolSpec};

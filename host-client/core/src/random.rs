@@ -18,7 +18,7 @@ pub(crate) fn random_share() -> f64 {
 }
 
 /// Returns a random number. It is not cryptographically secure.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     // Each `RandomState` has other keys, which the standard library seeds from the operating system.
     std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::time::Instant::now())
 }

@@ -4,7 +4,7 @@ pub mod approval;
 pub mod policy;
 pub mod prompt;
 
-pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, TerminalApprover};
+pub use approval::{Approval, ApprovalRequest, Approver, CallbackApprover, RunQuestion, TerminalApprover};
 pub use policy::{
     Budget, Decision, Explanation, Phase, Policy, PolicyError, PolicyPattern, PolicyWarning, Rule, ToolBudget, Verdict,
 };

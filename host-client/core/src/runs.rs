@@ -4,7 +4,7 @@
 //! - `state`: a run in this process; `calls`: its calls; `live`: one of them that has no answer yet
 //! - `decision`: what another process decides
 //! - `drive`: sends the code to relays until it has an outcome; `plan`: what that needs
-//! - `handle`: a run as the application sees it; `admin`: runs in a journal, whoever holds them
+//! - `handle`: a run as the application sees it; `admin`: runs in a journal, whoever holds them; `owner`: whose they are
 
 mod admin;
 mod calls;
@@ -13,6 +13,7 @@ mod drive;
 mod handle;
 mod holder;
 mod live;
+mod owner;
 mod plan;
 mod registry;
 mod state;
@@ -22,7 +23,7 @@ mod turns;
 use std::time::Duration;
 
 pub use crate::durable::error::RunError;
-pub use admin::{CallSummary, RunSummary, RunVerdict, cancel, decide, forget, list, show};
+pub use admin::{CallSummary, RunSummary, RunVerdict, cancel, decide, decide_on, forget, list, show};
 pub use handle::{Run, RunState};
 pub use registry::{Recovered, Runs};
 

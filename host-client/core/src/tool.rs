@@ -14,5 +14,5 @@ pub mod validate;
 
 pub use left_out::InvalidTool;
 pub use manifest::{DEFAULT_RESULT_BYTES, DEFAULT_TIMEOUT, Effect, Manifest, ManifestChange, Mode, Overflow};
-pub(crate) use registry::{Registered, Registry, ToolDigest};
+pub(crate) use registry::{Registered, Registry};
 pub use spec::{CallContext, CallFuture, Tool, ToolError, ToolSpec};

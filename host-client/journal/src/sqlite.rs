@@ -1,6 +1,7 @@
 //! The journal in an SQLite file.
 //!
-//! - `writer`: the thread that makes changes, in groups; `change`: the statements of each change
+//! - `writer`: the connection that makes changes, and the thread that makes them in groups; `change`: the statements of each
+//!   change
 //! - `reader`: the thread that runs queries; `read`: the statements of each query
 //! - `worker`: a thread with a connection, which both of them are
 //! - `open`: connections and the schema; `file`: creation of the file

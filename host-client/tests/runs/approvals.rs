@@ -86,6 +86,55 @@ async fn another_process_decides_by_the_journal_while_nobody_runs_it() {
 }
 
 #[tokio::test]
+async fn approvals_by_the_journal_are_no_denials_and_denials_are_counted() {
+    const MANY: &str = "const seen = [];
+        for (let n = 1; n < 7; n++) {
+            try { seen.push((await mcp.call('t.step', {n})).n) } catch (error) { seen.push(error.code) }
+        }
+        return seen";
+    for has_approver in [false, true] {
+        for (verdict, expected) in [
+            (RunVerdict::Approve, json!([1, 2, 3, 4, 5, 6])),
+            (
+                RunVerdict::Deny { reason: None },
+                // After three, nobody is asked any more.
+                json!([
+                    "APPROVAL_DENIED",
+                    "APPROVAL_DENIED",
+                    "APPROVAL_DENIED",
+                    "APPROVAL_DENIED",
+                    "APPROVAL_DENIED",
+                    "APPROVAL_DENIED"
+                ]),
+            ),
+        ] {
+            let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+            let mut host = asking(&folder, tools(&ledger, nothing)).await;
+            if has_approver {
+                host = host.approver(CallbackApprover::new("a webhook", |_: ApprovalRequest| std::future::pending()));
+            }
+            let runs = runs(relays.client(host));
+            let run = within(runs.start(ExecuteRequest::new(MANY))).await.unwrap();
+            let journal = folder.journal().await;
+            let mut decisions = 0;
+            let outcome = loop {
+                if let Some(outcome) = run.outcome_within(Duration::from_millis(20)).await {
+                    break outcome.unwrap();
+                }
+                for question in run.questions() {
+                    if decide(&journal, run.id(), question.call, verdict.clone(), "Ada").await.is_ok() {
+                        decisions += 1;
+                    }
+                }
+            };
+            assert_eq!(outcome.value().unwrap(), expected, "{verdict:?}, an approver: {has_approver}");
+            let most = if verdict == RunVerdict::Approve { 6 } else { 3 };
+            assert_eq!(decisions, most, "{verdict:?}, an approver: {has_approver}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_denial_reaches_a_run_that_goes_on_and_its_code() {
     let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
     let runs = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));

@@ -1,12 +1,14 @@
 //! Runs that nothing disturbs, and those that cannot be begun.
 
+use std::sync::{Arc, Mutex};
+
 use host_client::durable::check_entries;
 use host_client::{
-    Audit, AuditConfig, Error, ErrorCode, Event, ExecuteRequest, Host, Journal as _, Policy, RunError, RunStatus, Runs,
-    Tools, runs,
+    Audit, AuditConfig, CallContext, Effect, Error, ErrorCode, Event, ExecuteRequest, Host, Journal as _, Policy,
+    RunError, RunStatus, Runs, SqliteJournal, ToolSpec, Tools, runs,
 };
 use relay_test_support::within;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::{Folder, Ledger, Relays, nothing, options, runs as runs_of, tools, value};
 
@@ -41,6 +43,50 @@ async fn a_run_has_the_outcome_of_its_code_and_is_in_the_journal() {
     let plan = journal.plan(run.id().clone()).await.unwrap().unwrap();
     check_entries(run.id(), &plan, &journal.entries(run.id().clone(), 0).await.unwrap()).unwrap();
     assert!(runs.recover().await.unwrap().runs.is_empty(), "nothing is left to do");
+}
+
+/// The kinds of a run's entries in the journal, each with its call.
+async fn written(journal: &SqliteJournal, run: &str) -> Vec<(String, Option<u64>)> {
+    let entries = journal.entries(run.parse().unwrap(), 0).await.unwrap();
+    entries.into_iter().map(|entry| (entry.kind, entry.call)).collect()
+}
+
+#[tokio::test]
+async fn before_a_tool_changes_something_the_journal_has_all_that_led_to_it() {
+    let (folder, relays) = (Folder::new(), Relays::default());
+    let (journal, found) = (Arc::new(folder.journal().await), Arc::new(Mutex::new(Vec::new())));
+    let tools = Tools::new();
+    let answer = |n: u64| move |_: Value, _: CallContext| async move { Ok(json!(n).to_string().into()) };
+    let schema = json!({"type": "object"});
+    let reads = ToolSpec::new("t.read", "Reads", schema.clone()).effect(Effect::ReadOnly);
+    tools.add_with(reads, answer(1)).unwrap();
+    for (name, is_idempotent) in [("t.pay", false), ("t.put", true)] {
+        let (journal, found) = (Arc::clone(&journal), Arc::clone(&found));
+        let looks = move |_: Value, context: CallContext| {
+            let (journal, found) = (Arc::clone(&journal), Arc::clone(&found));
+            async move {
+                let key = context.idempotency_key();
+                let (run, call) = key.rsplit_once('-').unwrap();
+                let entries = written(&journal, run).await;
+                found.lock().unwrap().push((call.parse::<u64>().unwrap(), entries));
+                Ok("null".into())
+            }
+        };
+        let spec = ToolSpec::new(name, "Changes", schema.clone()).effect(Effect::Mutating).idempotent(is_idempotent);
+        tools.add_with(spec, looks).unwrap();
+    }
+    let runs = runs_of(relays.client(folder.host(tools).await));
+    let code = "for (let n = 0; n < 5; n++) {
+        for (const tool of ['t.read', 't.pay', 't.read', 't.put']) await mcp.call(tool, {});
+    }";
+    within(within(runs.start(ExecuteRequest::new(code))).await.unwrap().outcome()).await.unwrap();
+    let found = std::mem::take(&mut *found.lock().unwrap());
+    assert_eq!(found.len(), 10);
+    for (call, entries) in found {
+        let has = |kind: &str, call: u64| entries.iter().any(|it| *it == (kind.to_owned(), Some(call)));
+        assert!(has("started", call), "call {call}: {entries:?}");
+        assert!((1..call).all(|before| has("answered", before)), "call {call}: {entries:?}");
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 mod approvals;
 mod begins;
 mod faults;
+mod handles;
 mod relays_killed;
 mod stage;
 mod takeover;
+mod tokens;

@@ -62,15 +62,24 @@ async fn undisturbed() -> (Value, Vec<String>) {
     outcome
 }
 
-/// Runs the code, and kills the relay in the calls that `kills` names, before they are answered.
-async fn disturbed(kills: impl Fn(usize) -> bool + Send + Sync + 'static) -> (Value, Vec<String>) {
+/// The victim of a fault.
+#[derive(Clone, Copy)]
+enum Victim {
+    Relay,
+    Workers,
+}
+
+/// Runs the code, and kills the victim that `kills` names for a call, before the call is answered.
+async fn disturbed(kills: impl Fn(usize) -> Option<Victim> + Send + Sync + 'static) -> (Value, Vec<String>) {
     let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
     let (killed, kills) = (relays.clone(), Arc::new(kills));
     let each = move |count| {
         let (relays, kills) = (killed.clone(), Arc::clone(&kills));
         async move {
-            if kills(count) {
-                relays.kill().await;
+            match kills(count) {
+                Some(Victim::Relay) => relays.kill().await,
+                Some(Victim::Workers) => relays.kill_workers().await,
+                None => {}
             }
         }
     };
@@ -95,15 +104,25 @@ async fn disturbed(kills: impl Fn(usize) -> bool + Send + Sync + 'static) -> (Va
 
 #[tokio::test]
 async fn a_relay_that_is_killed_in_every_call_of_one_run_changes_nothing() {
-    assert_eq!(disturbed(|_| true).await, undisturbed().await);
+    assert_eq!(disturbed(|_| Some(Victim::Relay)).await, undisturbed().await);
 }
 
 #[tokio::test]
 async fn a_relay_that_is_killed_once_changes_nothing_wherever_that_is() {
     let whole = undisturbed().await;
     for call in [1, 2, 25, 50, 52, 54, 57, 59, 60, 62, 65] {
-        assert_eq!(disturbed(move |count| count == call).await, whole, "killed in call {call}");
+        assert_eq!(
+            disturbed(move |count| (count == call).then_some(Victim::Relay)).await,
+            whole,
+            "killed in call {call}"
+        );
     }
+}
+
+#[tokio::test]
+async fn workers_that_are_killed_change_nothing() {
+    let kills = |count: usize| count.is_multiple_of(6).then_some(Victim::Workers);
+    assert_eq!(disturbed(kills).await, undisturbed().await);
 }
 
 #[tokio::test]

@@ -45,6 +45,22 @@ impl Relays {
         }
     }
 
+    /// Kills all processes of the relay but its own: its workers, and the process that forks them.
+    pub(crate) async fn kill_workers(&self) {
+        let relay = self.0.lock().await.as_ref().and_then(LocalRelay::process_id).unwrap();
+        let mut killed = 0;
+        for task in std::fs::read_dir(format!("/proc/{relay}/task")).unwrap().flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap();
+            for child in children.split_ascii_whitespace() {
+                let child = rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap();
+                // One that has ended meanwhile is as good as killed.
+                let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
+                killed += 1;
+            }
+        }
+        assert!(killed > 0, "the relay has no workers");
+    }
+
     /// Waits until the relay runs nothing, and nothing waits there.
     pub(crate) async fn until_idle(&self) {
         let address = self.0.lock().await.as_ref().unwrap().address().to_owned();

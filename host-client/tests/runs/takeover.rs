@@ -210,7 +210,7 @@ async fn idempotent_calls_are_made_again_with_the_same_key() {
     let make = |hangs: bool| {
         let (tools, keys, ledger) = (Tools::new(), Arc::clone(&keys), ledger.clone());
         let pay = move |_: Value, context: host_client::CallContext| {
-            keys.lock().unwrap().push(context.idempotency_key().to_owned());
+            keys.lock().unwrap().push(context.idempotency_key());
             ledger.add(1);
             async move {
                 if hangs {

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{Hash, HashWriter};
 use super::redactions::Redactions;
+use crate::hash::{Hash, HashWriter};
 use crate::text::shortened;
 
 /// The most bytes of JSON that arguments are recorded in whole, 64 KiB. Larger ones are shortened to about this size.

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::arguments::MAX_REDACTABLE_BYTES;
-use super::chain::Hash;
 use super::redact::REDACTED;
 use super::redactions::Redactions;
 use super::{CodeRecord, MAX_CODE_BYTES};
+use crate::hash::Hash;
 
 /// The code of an execution as the log contains it.
 pub(super) struct RecordedCode<'a> {

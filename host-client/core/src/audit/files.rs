@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::AuditError;
-use super::chain::{Hash, Link, unseal};
+use super::chain::{Link, unseal};
 use super::record::{MAX_TEXT_BYTES, Torn};
+use crate::hash::Hash;
 
 /// The most bytes of a record, 32 MiB: 4 MiB of code become at most six times as many bytes in JSON.
 const MAX_LINE_BYTES: u64 = 32 << 20;

@@ -7,8 +7,8 @@ use relay_proto::{CallId, Code, ExecutionId, LimitOverrides, TraceContext};
 use serde::{Serialize, Serializer};
 
 use super::arguments::{Arguments, RecordedArguments};
-use super::chain::Hash;
 use super::code::CodeNote;
+use crate::hash::Hash;
 use crate::outcome::Usage;
 use crate::tool::Effect;
 

@@ -4,9 +4,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::AuditError;
-use super::chain::{Hash, Link};
+use super::chain::Link;
 use super::files::{Entry, Line, Lines, parse_entry};
 use super::unfinished::Tracker;
+use crate::hash::Hash;
 
 pub use super::unfinished::Unfinished;
 

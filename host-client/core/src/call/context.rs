@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use relay_proto::{Binding, CallId, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
+use relay_proto::{Binding, ExecutionId, LimitOverrides, ToolPatterns, TraceContext};
 use tokio::sync::{Mutex, broadcast};
 
 use super::run::DurableRun;
@@ -20,8 +20,8 @@ use crate::tool::Effect;
 /// The state that all calls of one execution share, for as long as any of them runs.
 pub(crate) struct ExecutionContext {
     pub(crate) id: ExecutionId,
-    /// The random name of the session or the host that the execution belongs to.
-    pub(crate) key: String,
+    /// The start of the idempotency keys of its calls, which tells the execution from all others. A durable run keeps it.
+    pub(crate) key: Arc<str>,
     /// The patterns of the tools that the execution may call and be told of.
     pub(crate) tools: ToolPatterns,
     pub(crate) introspection: IntrospectionState,
@@ -61,7 +61,7 @@ impl ExecutionContext {
     pub(crate) fn for_tests(id: ExecutionId, events: broadcast::Sender<Event>) -> Self {
         Self {
             id,
-            key: String::new(),
+            key: "".into(),
             tools: ToolPatterns::default(),
             introspection: IntrospectionState::default(),
             code: "".into(),
@@ -85,11 +85,6 @@ impl ExecutionContext {
     /// up.
     pub(crate) fn tell(&self, event: Event) {
         let _ = self.events.send(event);
-    }
-
-    /// Returns the key that tells a call of this execution from all others.
-    pub(crate) fn key_of(&self, call: CallId) -> String {
-        format!("{}-{}-{call}", self.key, self.id)
     }
 
     /// Notes how a call ended.

@@ -60,7 +60,7 @@ impl Host {
         let span = tracing::info_span!("execute_code", gen_ai.operation.name = "execute_tool", tool);
         ExecutionContext {
             id: ExecutionId::from(number + 1),
-            key: self.key.clone(),
+            key: format!("{}-{}", self.key, number + 1).into(),
             tools: ToolPatterns::default(),
             introspection: IntrospectionState::default(),
             code: code.to_string().into(),

@@ -270,21 +270,8 @@ impl Dispatch<'_> {
             call.tell_state(status);
         }
         if let Caller::Relay(states) = self.caller {
-            let state = wire::CallState {
-                execution_id: self.call.context.id.as_str().to_owned(),
-                call_id: self.call.id.to_string(),
-                status: status.into(),
-            };
             // Nobody is left to hear it when this fails.
-            let _ = states.send(Payload::CallState(state)).await;
-        }
-    }
-
-    /// Returns the key that tells this call from all others, and that it keeps when a durable run makes it again.
-    fn idempotency_key(&self) -> Arc<str> {
-        match self.caller {
-            Caller::Run(call) => call.idempotency_key().into(),
-            _ => self.call.context.key_of(self.call.id).into(),
+            let _ = states.send(Payload::CallState(self.call.state_message(status))).await;
         }
     }
 
@@ -303,7 +290,7 @@ impl Dispatch<'_> {
             tool: name.clone(),
             deadline,
             trace: trace::of_call(self.call.span(), context.trace, id),
-            idempotency_key: self.idempotency_key(),
+            key: Arc::clone(&context.key),
             result_bytes: sendable(registered.spec.manifest.result_bytes),
             life,
         };

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use relay_proto::{CallId, Code, ErrorCode, ToolName};
+use relay_proto::{CallId, Code, ErrorCode, ToolName, wire};
 use tokio::time::Instant;
 
 use super::ExecutionContext;
@@ -94,6 +94,15 @@ impl CallRecord {
                 error.r#type = tracing::field::Empty,
             )
         })
+    }
+
+    /// Makes the message that tells the relay the state of the call.
+    pub(crate) fn state_message(&self, status: wire::CallStatus) -> wire::CallState {
+        wire::CallState {
+            execution_id: self.context.id.as_str().to_owned(),
+            call_id: self.id.to_string(),
+            status: status.into(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -197,7 +206,7 @@ impl CallRecord {
         self.context.tell(event);
     }
 
-    /// Ends the call without a word: its run has it, and tells of it.
+    /// Ends this record of the call without an event: the record that the call's durable run has tells its end.
     pub(crate) fn leave(&self) {
         self.state().is_closed = true;
     }

@@ -8,14 +8,17 @@ use relay_proto::wire;
 use tokio::sync::watch;
 
 use crate::durable::JournalError;
+use crate::hash::Hash;
 use crate::outcome::OutputItem;
 use crate::rules::approval::{Answer, ApprovalRequest, ApprovalState, Approver};
-use crate::tool::ToolDigest;
 
 /// A durable run whose code is being executed. Its calls outlive the execution.
 pub(crate) trait DurableRun: fmt::Debug + Send + Sync {
     /// Returns the approvals of the run, for all its executions.
     fn approvals(&self) -> Arc<ApprovalState>;
+
+    /// Returns whether the journal has the answer to a call, so that it needs no permission any more.
+    fn has_answer(&self, call: u64) -> bool;
 
     /// Takes a call of the code. Calls come in the order of their messages.
     fn called(self: Arc<Self>, message: &wire::ToolCall) -> IncomingCall;
@@ -46,9 +49,6 @@ pub(crate) type AnswerTurn = Box<dyn Send>;
 
 /// A call of a durable run on its way through the steps of the host.
 pub(crate) trait DurableCall: fmt::Debug + Send + Sync {
-    /// Returns the key that is the same whenever this call is made.
-    fn idempotency_key(&self) -> String;
-
     /// Tells the state of the call.
     fn tell_state(&self, status: wire::CallStatus);
 
@@ -63,10 +63,10 @@ pub(crate) trait DurableCall: fmt::Debug + Send + Sync {
         &'a self,
         approver: Option<&'a Arc<dyn Approver>>,
         request: ApprovalRequest,
-        tool: ToolDigest,
+        tool: Hash,
     ) -> BoxFuture<'a, Result<(Answer, String), JournalError>>;
 
-    /// Records that the tool begins to run.
+    /// Records that the tool begins to run. A tool that may change something waits until the journal has it.
     ///
     /// # Errors
     /// [`JournalError`]: it is not recorded; the tool must not run.

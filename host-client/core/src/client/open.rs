@@ -46,8 +46,8 @@ impl Client {
                 // A durable run is in the audit itself, with its calls.
                 audit: host.audit.clone().filter(|_| run.is_none()),
                 trail: OnceLock::new(),
+                key: format!("{}-{id}", self.session.key).into(),
                 id,
-                key: self.session.key.clone(),
                 code: request.code.as_str().into(),
                 phase: request.phase,
                 trace,

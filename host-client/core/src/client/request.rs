@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use relay_proto::time::millis;
 use relay_proto::{ExecutionId, LimitName, LimitOverrides, TraceContext, wire};
+use serde::{Deserialize, Serialize};
 
 use crate::call::run::DurableRun;
 use crate::rules::approval::Approver;
@@ -31,7 +32,8 @@ pub enum Check {
 
 /// The form in which code gets an integer of a tool that is over 2^53 and would change as a number, such as
 /// 9007199254740993.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LargeIntegers {
     /// The nearest number, with the warning `VALUE_CHANGED`. This is the default.
     #[default]
@@ -86,7 +88,7 @@ pub struct ExecuteRequest {
 #[derive(Clone)]
 pub(crate) struct DurableAttempt {
     pub(crate) run: Arc<dyn DurableRun>,
-    /// What the relay has to know of the executions before.
+    /// The record of the executions before, which the relay replays.
     pub(crate) history: wire::Durable,
 }
 

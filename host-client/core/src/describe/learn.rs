@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use crate::tool::ToolDigest;
+use crate::hash::Hash;
 
 /// The most bytes of a result's JSON. Longer results are ignored.
 const MAX_RESULT_BYTES: usize = 256 << 10;
@@ -41,7 +41,7 @@ pub(crate) struct Learned(Mutex<HashMap<String, Seen>>);
 /// The results of one tool.
 struct Seen {
     /// The digest of the tool that returned them. Another tool with the same name starts anew.
-    tool: ToolDigest,
+    tool: Hash,
     /// The number of results.
     results: u64,
     shape: Shape,
@@ -55,7 +55,7 @@ impl Learned {
 
     /// Merges the shape of a result into that of its tool. Does nothing for a result that is too long or not JSON, or
     /// if a limit of this module is reached.
-    pub(crate) fn observe(&self, name: &str, tool: ToolDigest, json: &[u8]) {
+    pub(crate) fn observe(&self, name: &str, tool: Hash, json: &[u8]) {
         let is_enough = |seen: &Seen| seen.tool == tool && seen.results >= MAX_RESULTS;
         if json.len() > MAX_RESULT_BYTES || self.lock().get(name).is_some_and(is_enough) {
             return;
@@ -81,7 +81,7 @@ impl Learned {
     }
 
     /// Returns a JSON Schema of a tool's results so far, and their number; `None`: there were none.
-    pub(crate) fn observed(&self, name: &str, tool: ToolDigest) -> Option<(Value, u64)> {
+    pub(crate) fn observed(&self, name: &str, tool: Hash) -> Option<(Value, u64)> {
         let tools = self.lock();
         let seen = tools.get(name).filter(|seen| seen.tool == tool)?;
         Some((seen.shape.schema(), seen.results))
@@ -267,8 +267,8 @@ fn is_data(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn tool(number: u8) -> ToolDigest {
-        [number; 32]
+    fn tool(number: u8) -> Hash {
+        Hash::of(&[number])
     }
 
     fn learned(results: &[Value]) -> Value {

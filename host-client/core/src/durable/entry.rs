@@ -7,9 +7,9 @@ use relay_proto::wire;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use super::journal::{JournalEntry, JournalError, RunId};
+use crate::hash::Hash;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone)]
@@ -56,8 +56,8 @@ pub(crate) struct Begun {
 pub(crate) struct Called {
     pub(crate) call: u64,
     pub(crate) tool: String,
-    /// The SHA-256 of the arguments as they came, in hexadecimal.
-    pub(crate) arguments_sha256: String,
+    /// The hash of the arguments as they came.
+    pub(crate) arguments_sha256: Hash,
     /// The arguments, if they are short, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) arguments: Option<Box<RawValue>>,
@@ -90,11 +90,20 @@ pub(crate) struct Asked {
     pub(crate) call: u64,
     pub(crate) tool: String,
     pub(crate) rule: String,
-    /// The SHA-256 of the tool's name, description and schemas, in hexadecimal.
-    pub(crate) tool_sha256: String,
-    pub(crate) arguments_sha256: String,
-    /// The arguments that the person sees, shortened if they are long.
+    /// The hash of everything about the tool that the person approves.
+    pub(crate) tool_sha256: Hash,
+    pub(crate) arguments_sha256: Hash,
+    /// The arguments that the person sees, shortened if they are very long.
     pub(crate) arguments: serde_json::Value,
+    /// `true`: the arguments were shortened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_shortened: bool,
+    /// The line of the code that makes the call, from 1; `None`: it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<usize>,
+    /// The tool's description, shortened if it is long.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) description: String,
     /// The time at which the call is denied if there is no answer, in ms since 1970.
     pub(crate) until_ms: i64,
 }
@@ -220,12 +229,7 @@ impl Entry {
     /// [`JournalError::Damaged`]: it is not as it was written. [`JournalError::Unavailable`]: it is of a kind that a newer
     /// version writes.
     pub(crate) fn from_stored(stored: &JournalEntry, before: &str) -> Result<Self, JournalError> {
-        if chain(before, &stored.kind, stored.call, &stored.json) != stored.chain {
-            return Err(JournalError::Damaged(format!(
-                "an entry of the kind {:?} is not as it was written",
-                stored.kind
-            )));
-        }
+        stored.check(before)?;
         let text = &stored.json;
         Ok(match stored.kind.as_str() {
             "attempt" => Self::Attempt(parsed(text)?),
@@ -242,6 +246,15 @@ impl Entry {
                 return Err(JournalError::Unavailable(reason));
             }
         })
+    }
+}
+
+impl Asked {
+    /// Returns the hash of what a decision is about.
+    pub(crate) fn question_sha256(&self, run: &RunId) -> Hash {
+        let (call, tool, arguments) =
+            (self.call.to_string(), self.tool_sha256.to_string(), self.arguments_sha256.to_string());
+        Hash::of_parts(&[run.as_str(), &call, &self.tool, &tool, &arguments])
     }
 }
 
@@ -267,6 +280,17 @@ impl JournalEntry {
     pub fn chained(before: &str, kind: &str, call: Option<u64>, json: String) -> Self {
         Self { chain: chain(before, kind, call, &json), kind: kind.to_owned(), call, json }
     }
+
+    /// Checks that an entry is as it was written, behind one with the chain `before`.
+    ///
+    /// # Errors
+    /// [`JournalError::Damaged`]: it is not.
+    fn check(&self, before: &str) -> Result<(), JournalError> {
+        if chain(before, &self.kind, self.call, &self.json) == self.chain {
+            return Ok(());
+        }
+        Err(JournalError::Damaged(format!("an entry of the kind {:?} is not as it was written", self.kind)))
+    }
 }
 
 /// Checks that a run's entries are as they were written.
@@ -275,10 +299,8 @@ impl JournalEntry {
 /// [`JournalError::Damaged`]: one is not.
 pub fn check_entries(run: &RunId, plan: &str, entries: &[JournalEntry]) -> Result<(), JournalError> {
     let mut before = first_chain(run, plan);
-    for (index, entry) in entries.iter().enumerate() {
-        if chain(&before, &entry.kind, entry.call, &entry.json) != entry.chain {
-            return Err(JournalError::Damaged(format!("entry {} of a run is not as it was written", index + 1)));
-        }
+    for entry in entries {
+        entry.check(&before)?;
         before.clone_from(&entry.chain);
     }
     Ok(())
@@ -291,37 +313,8 @@ pub fn first_chain(run: &RunId, plan: &str) -> String {
 
 /// Returns the SHA-256 of an entry and of the chain before it, in hexadecimal.
 fn chain(before: &str, kind: &str, call: Option<u64>, json: &str) -> String {
-    let mut hash = Sha256::new();
     let call = call.map(|call| call.to_string()).unwrap_or_default();
-    for part in [before, kind, &call, json] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hex(&hash.finalize())
-}
-
-/// Returns the SHA-256 of bytes in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// Returns bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    digits.map(char::from).collect()
-}
-
-/// Reads a SHA-256 in hexadecimal; `None`: it is none.
-pub(crate) fn digest(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    Hash::of_parts(&[before, kind, &call, json]).to_string()
 }
 
 fn json(content: &impl Serialize) -> Result<String, JournalError> {

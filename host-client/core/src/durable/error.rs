@@ -77,6 +77,14 @@ pub enum RunError {
         /// The number of the call in the order of the code, from 1.
         call: u64,
     },
+    /// The question about the call is not the one that the decision is about.
+    #[error("the question about call {call} of the run {run} is another one: look at it again")]
+    OtherQuestion {
+        /// The run.
+        run: RunId,
+        /// The number of the call in the order of the code, from 1.
+        call: u64,
+    },
     /// This process has given the run up for another one.
     #[error("this process has given the run up; it can go on in another one")]
     Left,

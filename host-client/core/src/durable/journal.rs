@@ -316,7 +316,7 @@ pub enum JournalError {
         /// The call; 0: the run itself.
         call: u64,
     },
-    /// What the journal has of a run, or the journal itself, is not what was written.
+    /// The entries of a run, or the journal itself, are not as they were written.
     #[error("the journal is damaged: {0}; restore it from a backup")]
     Damaged(String),
     /// There is no room on the disk.

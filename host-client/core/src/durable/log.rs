@@ -3,9 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use relay_proto::time::now_ms;
+
 use super::entry::Entry;
 use super::journal::{Batch, Journal, JournalEntry, JournalError, RunId, RunStatus};
-use super::time::now_ms;
+
+/// The length of entries, in bytes of JSON, above which the code waits until they are written.
+const MAX_BYTES_BEHIND: usize = 1 << 20;
 
 /// The entries of one run on their way into the journal. Whoever waits for an entry writes all that come before it.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ struct Pending {
     last: u64,
     /// The chain of the last entry.
     chain: String,
+    /// The length of `entries` as JSON.
+    bytes: usize,
     /// The first error: nothing is written after it.
     failed: Option<JournalError>,
 }
@@ -36,7 +42,7 @@ struct Pending {
 impl RunLog {
     /// Begins to write behind `entries` entries, the last of which has this chain.
     pub(crate) fn new(journal: Arc<dyn Journal>, run: RunId, holder: String, entries: u64, chain: String) -> Self {
-        let pending = Pending { entries: Vec::new(), status: None, last: entries, chain, failed: None };
+        let pending = Pending { entries: Vec::new(), status: None, last: entries, chain, bytes: 0, failed: None };
         Self {
             journal,
             run,
@@ -59,6 +65,7 @@ impl RunLog {
         match entry.to_stored(&pending.chain) {
             Ok(stored) => {
                 pending.chain.clone_from(&stored.chain);
+                pending.bytes += stored.json.len();
                 pending.entries.push(stored);
                 pending.last += 1;
                 pending.status = status.or(pending.status);
@@ -112,6 +119,11 @@ impl RunLog {
         }
     }
 
+    /// Returns whether the entries that are not written yet are many bytes.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pending().bytes > MAX_BYTES_BEHIND
+    }
+
     /// Waits until the journal has all entries.
     ///
     /// # Errors
@@ -136,6 +148,7 @@ impl RunLog {
             return None;
         }
         let entries = std::mem::take(&mut pending.entries);
+        pending.bytes = 0;
         let first = pending.last + 1 - entries.len() as u64;
         Some(Batch { first, entries, status: pending.status.take(), at_ms: now_ms() })
     }

@@ -7,7 +7,7 @@ use relay_proto::steps::{self, Source};
 
 use super::entry::{self, Answer, Asked, Begun, Called, Decided, Ended, Entry, Steps, Verdict};
 use super::journal::{JournalEntry, JournalError, RunId};
-use crate::tool::ToolDigest;
+use crate::hash::Hash;
 
 /// The state of one run.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct RunRecord {
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     pub(crate) tool: String,
-    pub(crate) arguments_sha256: String,
+    pub(crate) arguments_sha256: Hash,
     pub(crate) asked: Option<Asked>,
     pub(crate) decided: Option<Decided>,
     pub(crate) is_started: bool,
@@ -161,6 +161,11 @@ impl RunRecord {
         self.calls.iter().map(|(number, call)| (*number, call))
     }
 
+    /// Returns whether a call has an answer.
+    pub(crate) fn has_answer(&self, call: u64) -> bool {
+        self.calls.get(&call).is_some_and(|call| call.answer.is_some())
+    }
+
     /// Returns the time at which a call is denied if there is no answer, in ms since 1970; `None`: nobody was asked.
     pub(crate) fn asked_until(&self, call: u64) -> Option<i64> {
         self.calls.get(&call)?.asked.as_ref().map(|asked| asked.until_ms)
@@ -177,6 +182,11 @@ impl RunRecord {
         })
     }
 
+    /// Returns the SHA-256 of the arguments that people are asked about; `None`: nobody is asked about this call.
+    pub(crate) fn asked_arguments(&self, call: u64) -> Option<Hash> {
+        Some(self.calls.get(&call)?.asked.as_ref()?.arguments_sha256)
+    }
+
     /// Returns the number of calls that a person has denied.
     pub(crate) fn denials(&self) -> usize {
         let denied = |call: &&CallRecord| call.decided.as_ref().is_some_and(|it| it.verdict == Verdict::Denied);
@@ -184,23 +194,23 @@ impl RunRecord {
     }
 
     /// Returns the digests of the tools that a person has approved for the whole run.
-    pub(crate) fn granted(&self) -> impl Iterator<Item = ToolDigest> {
+    pub(crate) fn granted(&self) -> impl Iterator<Item = Hash> {
         self.calls.values().filter_map(|call| {
             let holds = |decided: &Decided| matches!(decided.verdict, Verdict::Execution | Verdict::Session);
             call.decided.as_ref().filter(|decided| holds(decided))?;
-            entry::digest(&call.asked.as_ref()?.tool_sha256)
+            Some(call.asked.as_ref()?.tool_sha256)
         })
     }
 
     /// Finds a call that the code makes.
-    pub(crate) fn find(&self, number: u64, tool: &str, arguments_sha256: &str) -> Known {
-        let made = short(tool, arguments_sha256);
+    pub(crate) fn find(&self, number: u64, tool: &str, arguments_sha256: Hash) -> Known {
+        let made = || short(tool, arguments_sha256);
         match self.calls.get(&number) {
             None if number > self.newest_call() => Known::New,
-            None => Known::Diverged(Divergence { call: number, recorded: "no call".into(), made }),
+            None => Known::Diverged(Divergence { call: number, recorded: "no call".into(), made: made() }),
             Some(call) if call.tool != tool || call.arguments_sha256 != arguments_sha256 => {
-                let recorded = short(&call.tool, &call.arguments_sha256);
-                Known::Diverged(Divergence { call: number, recorded, made })
+                let recorded = short(&call.tool, call.arguments_sha256);
+                Known::Diverged(Divergence { call: number, recorded, made: made() })
             }
             Some(CallRecord { answer: Some(answer), .. }) => Known::Answered(answer.clone()),
             Some(CallRecord { is_started: true, decided, .. }) => Known::Started(decided.clone()),
@@ -210,7 +220,6 @@ impl RunRecord {
 }
 
 /// Returns a call for people: its tool, and the start of its arguments' hash.
-fn short(tool: &str, arguments_sha256: &str) -> String {
-    let hash = arguments_sha256.get(..8).unwrap_or(arguments_sha256);
-    format!("{} with arguments {hash}…", crate::text::short_name(tool))
+fn short(tool: &str, arguments_sha256: Hash) -> String {
+    format!("{} with arguments {:.8}…", crate::text::short_name(tool), arguments_sha256.to_string())
 }

@@ -4,12 +4,13 @@ use std::task::{Context, Waker};
 
 use serde_json::value::RawValue;
 
-use super::entry::{Answer, Answered, Asked, CallOnly, Called, Entry, RelayFailure, Steps, Told, sha256};
+use super::entry::{Answer, Answered, Asked, CallOnly, Called, Entry, RelayFailure, Steps, Told};
 use super::journal::{Claim, Journal as _, JournalError, NewRun, RunId, RunStatus};
 use super::log::RunLog;
 use super::memory::MemoryJournal;
 use super::record::{Known, RunRecord};
 use super::{check_entries, first_chain};
+use crate::hash::Hash;
 
 const PLAN: &str = "{}";
 const ME: &str = "me";
@@ -32,7 +33,7 @@ fn called(call: u64, tool: &str) -> Entry {
         failures: vec![RelayFailure { call: 9, code: "TOOL_TIMEOUT".into(), message: "late".into() }],
     };
     let arguments = RawValue::from_string(r#"{"a":1}"#.into()).ok();
-    Entry::Called(Called { call, tool: tool.into(), arguments_sha256: sha256(b"{}"), arguments, steps })
+    Entry::Called(Called { call, tool: tool.into(), arguments_sha256: Hash::of(b"{}"), arguments, steps })
 }
 
 fn answered(call: u64, json: &str) -> Entry {
@@ -64,13 +65,13 @@ async fn entries_are_read_as_they_were_written() {
     assert_eq!((&record.steps.steps[..], record.steps.failures.len()), (&[2, 5, 2, 5, 4, 0][..], 2));
     assert_eq!(record.unanswered().count(), 0);
 
-    let hash = sha256(b"{}");
-    let Known::Answered(Answer::Result(json)) = record.find(1, "a.b", &hash) else { panic!("it has an answer") };
+    let hash = Hash::of(b"{}");
+    let Known::Answered(Answer::Result(json)) = record.find(1, "a.b", hash) else { panic!("it has an answer") };
     assert_eq!(json.get(), r#"{"x": [1, 2]}"#);
-    assert!(matches!(record.find(3, "a.c", &hash), Known::Answered(Answer::Result(json)) if json.get() == "null"));
-    assert!(matches!(record.find(4, "a.c", &hash), Known::New));
+    assert!(matches!(record.find(3, "a.c", hash), Known::Answered(Answer::Result(json)) if json.get() == "null"));
+    assert!(matches!(record.find(4, "a.c", hash), Known::New));
     for (call, tool, arguments) in [(1, "a.c", "{}"), (1, "a.b", "[]"), (2, "a.b", "{}")] {
-        let found = record.find(call, tool, &sha256(arguments.as_bytes()));
+        let found = record.find(call, tool, Hash::of(arguments.as_bytes()));
         let Known::Diverged(divergence) = found else { panic!("{call} {tool} {arguments}: {found:?}") };
         let text = divergence.to_string();
         assert!(text.contains(&format!("call {call}")) && text.contains(tool), "{text}");
@@ -111,9 +112,12 @@ async fn an_entry_about_a_call_that_was_not_made_is_damage() {
         call: 5,
         tool: "a.b".into(),
         rule: "ask".into(),
-        tool_sha256: sha256(b""),
-        arguments_sha256: sha256(b"{}"),
+        tool_sha256: Hash::of(b""),
+        arguments_sha256: Hash::of(b"{}"),
         arguments: serde_json::Value::Null,
+        is_shortened: false,
+        line: None,
+        description: String::new(),
         until_ms: 1,
     };
     log.push(&Entry::Asked(asked), None);

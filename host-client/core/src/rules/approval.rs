@@ -16,7 +16,9 @@ use relay_proto::{ExecutionId, ToolName};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::tool::{Manifest, ToolDigest};
+use crate::durable::RunId;
+use crate::hash::Hash;
+use crate::tool::Manifest;
 
 pub use terminal::{Suspend, TerminalApprover};
 
@@ -48,6 +50,17 @@ pub struct ApprovalRequest {
     pub rule: Arc<str>,
     /// The time at which the call is denied if there is no answer.
     pub deadline: Instant,
+    /// The question in the journal, by which another process can decide, too; `None`: the run is not durable.
+    pub question: Option<RunQuestion>,
+}
+
+/// A question about a call of a durable run, as the journal has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunQuestion {
+    /// The run.
+    pub run: RunId,
+    /// The hash of what the decision is about: the run, the call's number, the tool and the arguments.
+    pub sha256: Hash,
 }
 
 /// The answer to an [`ApprovalRequest`].
@@ -198,16 +211,16 @@ impl Scope {
 /// The tools that were approved for a whole execution or session. They are kept by digest: an approval does not cover
 /// another tool that takes the same name later.
 #[derive(Debug, Default)]
-pub(crate) struct Grants(Mutex<HashSet<ToolDigest>>);
+pub(crate) struct Grants(Mutex<HashSet<Hash>>);
 
 impl Grants {
     /// Returns `true` if the tool was approved.
-    pub(crate) fn contain(&self, tool: &ToolDigest) -> bool {
+    pub(crate) fn contain(&self, tool: &Hash) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(tool)
     }
 
     /// Adds an approved tool.
-    pub(crate) fn add(&self, tool: ToolDigest) {
+    pub(crate) fn add(&self, tool: Hash) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(tool);
     }
 }
@@ -254,9 +267,23 @@ pub(crate) fn approver_name(approver: &Arc<dyn Approver>) -> String {
     std::panic::catch_unwind(AssertUnwindSafe(|| approver.name().to_owned())).unwrap_or_else(|_| "unknown".into())
 }
 
-/// A guard that counts a question as denied when it is dropped, unless it was set to `None`. Withdrawn questions count,
-/// too: they also tire people.
-struct CountedQuestion<'a>(Option<&'a ApprovalState>);
+/// A guard that counts a question as denied when it is dropped, unless its answer was yes. Withdrawn questions count, too:
+/// they also tire people.
+pub(crate) struct CountedQuestion<'a>(Option<&'a ApprovalState>);
+
+impl<'a> CountedQuestion<'a> {
+    /// Begins to count a question.
+    pub(crate) fn new(asked: &'a ApprovalState) -> Self {
+        Self(Some(asked))
+    }
+
+    /// Ends the question with an answer.
+    pub(crate) fn answered(mut self, answer: &Answer) {
+        if matches!(answer, Answer::Yes(_)) {
+            self.0 = None;
+        }
+    }
+}
 
 impl Drop for CountedQuestion<'_> {
     fn drop(&mut self) {
@@ -273,7 +300,14 @@ pub(crate) async fn ask_approver(
     asked: &ApprovalState,
     request: ApprovalRequest,
 ) -> Answer {
-    let mut counted = CountedQuestion(Some(asked));
+    let counted = CountedQuestion::new(asked);
+    let answer = answer_of(approver, request).await;
+    counted.answered(&answer);
+    answer
+}
+
+/// Asks the approver about a call, until the request's deadline, and counts nothing.
+pub(crate) async fn answer_of(approver: &Arc<dyn Approver>, request: ApprovalRequest) -> Answer {
     let (deadline, tool) = (request.deadline, request.tool.clone());
     // The approver's own code may panic before its future exists, too.
     let answer = AssertUnwindSafe(async { approver.approve(request).await }).catch_unwind();
@@ -288,7 +322,6 @@ pub(crate) async fn ask_approver(
         Ok(Ok(Approval::Execution)) => Scope::Execution,
         Ok(Ok(Approval::Session)) => Scope::Session,
     };
-    counted.0 = None;
     Answer::Yes(scope)
 }
 

@@ -1,17 +1,23 @@
 //! The runs in a journal, whoever holds them: lists them, shows one, and leaves decisions for the process that holds it.
 
+use std::collections::HashMap;
+
 use relay_proto::LimitOverrides;
+use relay_proto::time::now_ms;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::RunError;
 use super::decision::{Decision, InstructionJson};
 use super::plan::RunPlan;
-use crate::durable::entry::{Answer, Verdict};
-use crate::durable::journal::{Instruction, Journal, JournalError, RunFilter, RunHead, RunId, RunStatus};
+use crate::durable::entry::{Answer, Called, Verdict};
+use crate::durable::journal::{Instruction, Journal, JournalEntry, JournalError, RunFilter, RunHead, RunId, RunStatus};
 use crate::durable::record::{CallRecord, RunRecord};
-use crate::durable::time::now_ms;
+use crate::hash::Hash;
+use crate::text::clipped;
 
+/// The maximum length of a call's result in a summary, in bytes.
+const RESULT_BYTES: usize = 16 << 10;
 /// The name under which this module removes runs: it holds none.
 const NOBODY: &str = "nobody";
 
@@ -21,6 +27,8 @@ const NOBODY: &str = "nobody";
 pub struct RunSummary {
     /// Its id, times, status and hold.
     pub head: RunHead,
+    /// Its owner; `None`: the application itself.
+    pub owner: Option<String>,
     /// Its code.
     pub code: String,
     /// Its limits.
@@ -45,9 +53,30 @@ pub struct CallSummary {
     pub tool: String,
     /// Its state: `called`, `waiting_for_approval`, `approved`, `denied`, `running`, `answered` or `failed`.
     pub state: &'static str,
-    /// The arguments that a person is asked about, shortened if they are long; `None`: nobody was asked.
+    /// The line of the code that makes the call, from 1; `None`: nobody was asked, or it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+    /// The arguments that a person is asked about, shortened if they are over 2 MiB; `None`: nobody was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
+    /// `true`: the arguments are shortened.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_shortened: bool,
+    /// The tool's description as the person is shown it; `None`: nobody was asked.
+    #[serde(skip)]
+    pub description: Option<String>,
+    /// The arguments' JSON as the code gave them; `None`: they are longer than 1 KiB.
+    #[serde(skip)]
+    pub given: Option<String>,
+    /// The beginning of the result's JSON, at most 16 KiB; `None`: there is none.
+    #[serde(skip)]
+    pub result: Option<String>,
+    /// The error code and the message that the code got; `None`: it got none.
+    #[serde(skip)]
+    pub error: Option<(String, String)>,
+    /// The hash of what a decision is about, for [`decide_on`]; `None`: nobody was asked.
+    #[serde(skip)]
+    pub question_sha256: Option<Hash>,
     /// The rule of the policy that requires an approval; `None`: nobody was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
@@ -85,7 +114,8 @@ pub async fn list(journal: &dyn Journal, filter: RunFilter) -> Result<Vec<RunHea
 /// [`RunError::Journal`]: there is no such run, or the journal cannot be read or is damaged. [`RunError::Plan`]: the run's
 /// plan cannot be read.
 pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunError> {
-    let (head, plan, record) = read(journal, run).await?;
+    let Found { head, plan, record, mut given } = read(journal, run).await?;
+    let summary = |(number, call)| CallSummary { given: given.remove(&number), ..summary(run, number, call) };
     let (result, error) = match &record.ended {
         None => (None, None),
         Some(ended) => (
@@ -96,9 +126,10 @@ pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunE
     Ok(RunSummary {
         head,
         limits: plan.overrides(),
+        owner: plan.owner,
         code: plan.code,
         attempts: record.attempts,
-        calls: record.calls().map(|(number, call)| summary(number, call)).collect(),
+        calls: record.calls().map(summary).collect(),
         result,
         error,
     })
@@ -117,7 +148,31 @@ pub async fn decide(
     verdict: RunVerdict,
     by: &str,
 ) -> Result<(), RunError> {
-    let (_, _, record) = read(journal, run).await?;
+    decide_if(journal, (run, call), None, verdict, by).await
+}
+
+/// Does the same if the question is the one that the person saw: [`CallSummary::question_sha256`].
+///
+/// # Errors
+/// Those of [`decide`]. [`RunError::OtherQuestion`]: the question is another one.
+pub async fn decide_on(
+    journal: &dyn Journal,
+    (run, call): (&RunId, u64),
+    question_sha256: Hash,
+    verdict: RunVerdict,
+    by: &str,
+) -> Result<(), RunError> {
+    decide_if(journal, (run, call), Some(question_sha256), verdict, by).await
+}
+
+async fn decide_if(
+    journal: &dyn Journal,
+    (run, call): (&RunId, u64),
+    question_sha256: Option<Hash>,
+    verdict: RunVerdict,
+    by: &str,
+) -> Result<(), RunError> {
+    let record = read(journal, run).await?.record;
     let asked = record.calls().find(|(number, _)| *number == call).and_then(|(_, open)| match open {
         CallRecord { asked: Some(asked), decided: None, answer: None, .. } => Some(asked),
         _ => None,
@@ -125,11 +180,14 @@ pub async fn decide(
     let Some(asked) = asked.filter(|_| record.ended.is_none()) else {
         return Err(RunError::NotAsked { run: run.clone(), call });
     };
+    if question_sha256.is_some_and(|seen| seen != asked.question_sha256(run)) {
+        return Err(RunError::OtherQuestion { run: run.clone(), call });
+    }
     let (verdict, reason) = match verdict {
         RunVerdict::Approve => (Verdict::Once, None),
         RunVerdict::Deny { reason } => (Verdict::Denied, reason),
     };
-    let decision = Decision { verdict, by: by.to_owned(), reason, arguments_sha256: asked.arguments_sha256.clone() };
+    let decision = Decision { verdict, by: by.to_owned(), reason, arguments_sha256: asked.arguments_sha256 };
     let json = InstructionJson::Decide(decision).to_json();
     Ok(journal.instruct(run.clone(), Instruction { call, json }).await?)
 }
@@ -151,15 +209,29 @@ pub async fn forget(journal: &dyn Journal, run: &RunId) -> Result<bool, RunError
     Ok(journal.forget(run.clone(), NOBODY.into(), now_ms()).await?)
 }
 
-async fn read(journal: &dyn Journal, run: &RunId) -> Result<(RunHead, RunPlan, RunRecord), RunError> {
+/// A run as the journal has it.
+struct Found {
+    head: RunHead,
+    plan: RunPlan,
+    record: RunRecord,
+    /// The JSON of short arguments, by the number of their call.
+    given: HashMap<u64, String>,
+}
+
+async fn read(journal: &dyn Journal, run: &RunId) -> Result<Found, RunError> {
     let unknown = || JournalError::Unknown(run.clone());
     let head = journal.run(run.clone()).await?.ok_or_else(unknown)?;
     let json = journal.plan(run.clone()).await?.ok_or_else(unknown)?;
     let entries = journal.entries(run.clone(), 0).await?;
-    Ok((head, RunPlan::parse(run, &json)?, RunRecord::read(run, &json, &entries)?))
+    let given = |entry: &JournalEntry| {
+        let called: Called = serde_json::from_str(&entry.json).ok()?;
+        Some((called.call, called.arguments?.get().to_owned()))
+    };
+    let given = entries.iter().filter(|entry| entry.kind == "called").filter_map(given).collect();
+    Ok(Found { head, plan: RunPlan::parse(run, &json)?, record: RunRecord::read(run, &json, &entries)?, given })
 }
 
-fn summary(number: u64, call: &CallRecord) -> CallSummary {
+fn summary(run: &RunId, number: u64, call: &CallRecord) -> CallSummary {
     let state = match call {
         CallRecord { answer: Some(Answer::Result(_)), .. } => "answered",
         CallRecord { answer: Some(Answer::Error { .. }), .. } => "failed",
@@ -173,7 +245,20 @@ fn summary(number: u64, call: &CallRecord) -> CallSummary {
         call: number,
         tool: call.tool.clone(),
         state,
+        given: None,
+        result: match &call.answer {
+            Some(Answer::Result(json)) => Some(clipped(json.get(), RESULT_BYTES)),
+            _ => None,
+        },
+        error: match &call.answer {
+            Some(Answer::Error { code, message }) => Some((code.clone(), message.clone())),
+            _ => None,
+        },
+        line: call.asked.as_ref().and_then(|asked| asked.line),
         arguments: call.asked.as_ref().map(|asked| asked.arguments.clone()),
+        is_shortened: call.asked.as_ref().is_some_and(|asked| asked.is_shortened),
+        description: call.asked.as_ref().map(|asked| asked.description.clone()),
+        question_sha256: call.asked.as_ref().map(|asked| asked.question_sha256(run)),
         rule: call.asked.as_ref().map(|asked| asked.rule.clone()),
         decided_by: call.decided.as_ref().map(|decided| decided.by.clone()),
         until_ms: call.asked.as_ref().map(|asked| asked.until_ms),

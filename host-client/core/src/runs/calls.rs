@@ -8,21 +8,23 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use relay_proto::{ErrorCode, wire};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::live::LiveCall;
-use super::state::{RunData, Wait};
+use super::live::{AnswerSender, LiveCall, raw_json};
+use super::state::{RunData, Situation, Wait};
 use crate::call::dispatch::answer::{failure, success};
 use crate::call::run::{DurableRun, IncomingCall};
-use crate::durable::entry::{self, Answer, Answered, Begun, Called, Decided, Entry, Steps};
-use crate::durable::journal::JournalError;
+use crate::durable::entry::{Answer, Answered, Begun, Called, Decided, Entry, Steps};
 use crate::durable::record::{Divergence, Known};
+use crate::hash::Hash;
 use crate::outcome::OutputItem;
 use crate::rules::approval::ApprovalState;
+use crate::tool::Effect;
 
 /// The maximum length of arguments that are written into the journal for people, in bytes of JSON.
 const SHOWN_ARGUMENTS_BYTES: usize = 1 << 10;
+/// The time for which the answer of a call that only reads waits until it is written, with all that came meanwhile.
+const WRITTEN_WITHIN: Duration = Duration::from_millis(1);
 /// The maximum time of a timer that is counted with, in ms: the longest that `setTimeout` takes.
 const MAX_TIMER_MS: u64 = 2_147_483_647;
 
@@ -44,8 +46,8 @@ impl Deref for RunCalls {
 
 /// A call that the code makes, found in the record.
 enum Found {
-    /// It has an answer, which the journal has once the entry with this number is written.
-    Answer(Answer, u64),
+    /// It has an answer.
+    Answer(Answer),
     /// Its answer is to come.
     Live(Arc<LiveCall>),
     /// It is not the call of the journal.
@@ -67,18 +69,17 @@ impl RunCalls {
 
     /// Finds a call that the code makes in an execution; one that is new begins.
     fn find(self: &Arc<Self>, attempt: u64, message: &wire::ToolCall) -> Found {
-        let arguments_sha256 = entry::sha256(&message.arguments);
-        // The code has gone on.
-        self.changes.send_if_modified(|situation| situation.waits.take().is_some());
+        let arguments_sha256 = Hash::of(&message.arguments);
         self.take_steps(attempt, &message.steps, message.failures.clone());
         let mut state = self.state();
         if !state.is_current(attempt) {
             return Found::Ignored;
         }
+        // The code has gone on.
+        self.changes.send_if_modified(|situation| situation.waits.take().is_some());
         let mut live = self.live();
-        let decided = match state.record.find(message.index, &message.tool, &arguments_sha256) {
-            // The last entry: that of the answer may be on its way.
-            Known::Answered(answer) => return Found::Answer(answer, state.record.entries),
+        let decided = match state.record.find(message.index, &message.tool, arguments_sha256) {
+            Known::Answered(answer) => return Found::Answer(answer),
             Known::Diverged(divergence) => return Found::Diverged(divergence),
             Known::Started(_) | Known::Open(_) if let Some(live) = live.get(&message.index) => {
                 return Found::Live(Arc::clone(live));
@@ -86,7 +87,8 @@ impl RunCalls {
             Known::Started(_) if !self.may_run_again(&message.tool) => {
                 let answered = unknown_outcome(message);
                 let answer = answered.answer.clone();
-                return Found::Answer(answer, state.add(&self.log, Entry::Answered(answered)));
+                state.add(&self.log, Entry::Answered(answered));
+                return Found::Answer(answer);
             }
             Known::Started(decided) | Known::Open(decided) => decided,
             Known::New => {
@@ -95,19 +97,24 @@ impl RunCalls {
                 None
             }
         };
-        let begun = self.begin(message.clone(), decided);
+        let begun = self.begin(message.clone(), arguments_sha256, decided);
         live.insert(message.index, Arc::clone(&begun));
         Found::Live(begun)
     }
 
     /// Begins a call, as a task that no relay can end by being gone.
-    fn begin(self: &Arc<Self>, message: wire::ToolCall, decided: Option<Decided>) -> Arc<LiveCall> {
+    fn begin(
+        self: &Arc<Self>,
+        message: wire::ToolCall,
+        arguments_sha256: Hash,
+        decided: Option<Decided>,
+    ) -> Arc<LiveCall> {
         let (this, number) = (Arc::clone(self), message.index);
-        LiveCall::begin(&self.data, message, decided, |answering, sender| {
+        let only_reads = self.only_reads(&message.tool);
+        LiveCall::begin(&self.data, message, arguments_sha256, (decided, only_reads), |answering, sender| {
             tokio::spawn(async move {
                 let answer = answering.await;
-                let kept = this.answered(number, answer.clone()).await;
-                sender.send_replace(Some(kept.map(|()| answer)));
+                this.answered(number, answer, &sender, only_reads).await;
             })
         })
     }
@@ -118,20 +125,41 @@ impl RunCalls {
         self.host.tools.get(tool).is_some_and(|found| found.spec.manifest.may_run_again())
     }
 
-    /// Keeps the answer to a call, and waits until the journal has it.
+    /// Returns whether a tool changes nothing: the journal need not have its call before it runs.
+    fn only_reads(&self, tool: &str) -> bool {
+        self.host.tools.get(tool).is_some_and(|found| found.spec.manifest.effect == Some(Effect::ReadOnly))
+    }
+
+    /// Keeps the answer to a call, tells it, and writes it into the journal.
     ///
-    /// # Errors
-    /// [`JournalError`]: the journal does not have it; the code must not get it.
-    async fn answered(&self, number: u64, answer: Answer) -> Result<(), JournalError> {
-        let entry = self.add_answer(Answered { call: number, answer });
+    /// The code need not wait for the journal: the entries keep their order, so whatever the code does with the answer that
+    /// others can see (a tool that changes something, a question to a person, the run's end) is in the journal behind it. The
+    /// code waits if the journal is far behind. With `may_wait`, the entry waits a moment for others that are written with it:
+    /// without it in the journal, the call would only be made again.
+    async fn answered(&self, number: u64, answer: Answer, told: &AnswerSender, may_wait: bool) {
+        let entry = self.add_answer(Answered { call: number, answer: answer.clone() });
         self.live().remove(&number);
+        // The run is over: its last entry is written.
+        let Some(entry) = entry else { return };
+        let is_behind = self.log.is_behind();
+        if !is_behind {
+            told.send_replace(Some(answer.clone()));
+            self.changes.send_if_modified(Situation::note_answer);
+            match may_wait {
+                true => tokio::time::sleep(WRITTEN_WITHIN).await,
+                // The answer is on its way before this thread writes.
+                false => tokio::task::yield_now().await,
+            }
+        }
         let kept = self.log.commit(entry).await;
-        self.changes.send_if_modified(|situation| {
-            situation.answered += 1;
-            // The run's driver looks at a failure, and at code that waits.
-            kept.is_err() || situation.is_passive || situation.waits.take().is_some()
-        });
-        kept
+        if is_behind && kept.is_ok() {
+            told.send_replace(Some(answer));
+            self.changes.send_if_modified(Situation::note_answer);
+        }
+        if kept.is_err() {
+            // The run's driver looks at the reason.
+            self.changes.send_modify(|_| {});
+        }
     }
 
     /// Stops all calls, and lets none begin any more: the run is over, or given up.
@@ -179,22 +207,16 @@ impl DurableRun for RunAttempt {
         Arc::clone(&self.calls.context.approvals)
     }
 
+    fn has_answer(&self, call: u64) -> bool {
+        self.calls.read(|record| record.has_answer(call))
+    }
+
     fn called(self: Arc<Self>, message: &wire::ToolCall) -> IncomingCall {
         let calls = Arc::clone(&self.calls);
         let turn = calls.turns().take(message.index);
         let (status, found): (_, BoxFuture<'static, Option<Answer>>) = match calls.find(self.number, message) {
-            Found::Live(live) => (Some(live.status.clone()), Box::pin(async move { live.answer().await?.ok() })),
-            Found::Answer(answer, entry) => {
-                let answer = async move {
-                    let kept = calls.log.commit(entry).await;
-                    if kept.is_err() {
-                        // The run's driver looks at the reason.
-                        calls.changes.send_modify(|_| {});
-                    }
-                    kept.ok().map(|()| answer)
-                };
-                (None, Box::pin(answer))
-            }
+            Found::Live(live) => (Some(live.status.clone()), Box::pin(async move { live.answer().await })),
+            Found::Answer(answer) => (None, Box::pin(std::future::ready(Some(answer)))),
             Found::Diverged(divergence) => {
                 calls.diverged(divergence.to_string());
                 (None, Box::pin(std::future::ready(None)))
@@ -221,9 +243,11 @@ impl DurableRun for RunAttempt {
         if !self.is_current() || !is_first {
             return;
         }
-        let json = |value: &[u8]| RawValue::from_string(String::from_utf8_lossy(value).into_owned()).ok();
-        let store = begun.store.into_iter().filter_map(|(key, value)| Some((key, json(&value)?))).collect();
-        self.calls.add(Entry::Begun(Begun { store, tools: begun.tools }));
+        let store = begun.store.into_iter().map(|(key, value)| Some((key, raw_json(&value)?))).collect();
+        match store {
+            Some(store) => drop(self.calls.add(Entry::Begun(Begun { store, tools: begun.tools }))),
+            None => self.calls.diverged("the relay sent a value of the store that is not JSON".into()),
+        }
     }
 
     fn waits(&self, waiting: wire::Waiting) {
@@ -250,12 +274,9 @@ impl DurableRun for RunAttempt {
 }
 
 /// Makes the entry of a new call.
-fn called(message: &wire::ToolCall, arguments_sha256: String, steps: Steps) -> Called {
-    let shown = || {
-        let text = String::from_utf8(message.arguments.to_vec()).ok()?;
-        RawValue::from_string(text).ok()
-    };
-    let arguments = if message.arguments.len() <= SHOWN_ARGUMENTS_BYTES { shown() } else { None };
+fn called(message: &wire::ToolCall, arguments_sha256: Hash, steps: Steps) -> Called {
+    let is_short = message.arguments.len() <= SHOWN_ARGUMENTS_BYTES;
+    let arguments = is_short.then(|| raw_json(&message.arguments)).flatten();
     Called { call: message.index, tool: message.tool.clone(), arguments_sha256, arguments, steps }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::durable::entry::Verdict;
+use crate::hash::Hash;
 
 /// The decision on a call, as another process leaves it in the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -11,8 +12,8 @@ pub(super) struct Decision {
     pub(super) by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
-    /// The SHA-256 of the arguments that the decision is about.
-    pub(super) arguments_sha256: String,
+    /// The hash of the arguments that the decision is about.
+    pub(super) arguments_sha256: Hash,
 }
 
 /// An instruction as the journal has it.

@@ -7,18 +7,18 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use relay_proto::time::millis;
 use relay_proto::{ErrorCode, wire};
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::RunOptions;
 use super::calls::{RunAttempt, RunCalls};
+use super::live::raw_json;
 use super::plan::RunPlan;
 use super::state::Situation;
 use super::stop::{RunOutcome, Stop};
 use crate::call::run::DurableRun;
 use crate::client::{Check, Client, ConnectionState, DurableAttempt, ExecuteRequest, Execution, LazyClient, Outcome};
-use crate::durable::entry::{Attempt, EndError, Ended, Entry, hex};
+use crate::durable::entry::{Attempt, EndError, Ended, Entry};
 use crate::durable::error::RunError;
 use crate::durable::journal::RunStatus;
 use crate::error::{Error, ExecutionError};
@@ -62,7 +62,8 @@ impl Drive {
         self.calls.stop();
         // Only the code's own end is the run's.
         let result = match result {
-            Ok(_) | Err(Error::Execution(_)) => self.finish(result).await,
+            Ok(outcome) => self.finish(Ok(outcome)).await,
+            Err(Error::Execution(error)) => self.finish(Err(error)).await,
             left => {
                 // What can be kept is kept.
                 let _ = self.calls.save().await;
@@ -202,7 +203,7 @@ impl Drive {
                     }
                     return Err(RunError::ToolGone { call, tool: open.tool.clone() });
                 };
-                if open.asked.as_ref().is_some_and(|asked| asked.tool_sha256 != hex(&found.digest)) {
+                if open.asked.as_ref().is_some_and(|asked| asked.tool_sha256 != found.digest) {
                     return Err(RunError::ToolChanged { call, tool: open.tool.clone() });
                 }
             }
@@ -282,35 +283,27 @@ impl Drive {
     ///
     /// # Errors
     /// That of the run; [`Error::Run`]: the journal does not have the outcome.
-    async fn finish(&self, result: Result<Outcome, Error>) -> Result<Outcome, Error> {
-        let result = match result {
-            Err(Error::Execution(error)) => {
-                Err(Error::from(Box::new(ExecutionError { calls: self.calls.context.calls(), ..*error })))
+    async fn finish(&self, result: Result<Outcome, Box<ExecutionError>>) -> Result<Outcome, Error> {
+        let result = result.and_then(|outcome| match raw_json(&outcome.json) {
+            Some(json) => Ok((outcome, json)),
+            None => {
+                let text = "the relay sent a result that is not JSON in UTF-8";
+                Err(Box::new(ExecutionError::new(ErrorCode::InvalidResult, text)))
             }
-            other => other,
-        };
-        let ended = match &result {
-            Ok(outcome) => {
-                let json = String::from_utf8_lossy(&outcome.json).into_owned();
-                Ended { result: RawValue::from_string(json).ok(), error: None }
+        });
+        let result = result.map_err(|error| ExecutionError { calls: self.calls.context.calls(), ..*error });
+        let (ended, code, bytes, usage) = match &result {
+            Ok((outcome, json)) => {
+                (Ended { result: Some(json.clone()), error: None }, None, outcome.json.len(), outcome.usage)
             }
             Err(error) => {
-                let code = error.code().map_or_else(|| "INTERNAL".to_owned(), |code| code.as_str().to_owned());
-                Ended { result: None, error: Some(EndError { code, message: error.to_string() }) }
+                let ended = EndError { code: error.code.as_str().to_owned(), message: error.to_string() };
+                (Ended { result: None, error: Some(ended) }, Some(error.code.clone()), 0, error.usage)
             }
         };
         let number = self.calls.add_last(Entry::Ended(ended));
-        let kept = self.calls.log.commit(number).await;
-        let (code, bytes, usage) = match &result {
-            Ok(outcome) => (None, outcome.json.len(), outcome.usage),
-            Err(error) => {
-                let usage = match error {
-                    Error::Execution(error) => error.usage,
-                    _ => crate::outcome::Usage::default(),
-                };
-                (error.code().cloned(), 0, usage)
-            }
-        };
+        // Without its end in the journal the run has not ended: another process may have it.
+        self.calls.log.commit(number).await.map_err(RunError::Journal)?;
         if let Some(trail) = self.calls.context.trail.get() {
             trail.end(code.as_ref(), bytes, usage);
         }
@@ -318,8 +311,7 @@ impl Drive {
             self.calls.context.tell(Event::Result { bytes });
         }
         self.calls.context.tell(Event::Ended { code, usage });
-        kept.map_err(RunError::Journal)?;
-        result
+        result.map(|(outcome, _)| outcome).map_err(|error| Box::new(error).into())
     }
 }
 
@@ -337,12 +329,13 @@ fn after(outcome: Result<Outcome, Error>) -> After {
     }
 }
 
-/// Returns whether another attempt could go better: the relay is gone, shuts down or is busy.
+/// Returns whether another attempt could go better: the relay or its worker is gone, or the relay shuts down or is busy.
 fn is_passing(error: &Error) -> bool {
     let Error::Execution(execution) = error else { return error.is_retryable() };
     // A relay that uses its limit up names it; without one, this host has given the relay up.
     let is_given_up = execution.code == ErrorCode::Timeout && execution.limit.is_none();
-    is_given_up || execution.code == ErrorCode::SessionLost || error.is_retryable()
+    let is_lost = execution.code == ErrorCode::SessionLost || execution.code == ErrorCode::WorkerLost;
+    is_given_up || is_lost || error.is_retryable()
 }
 
 /// Waits until a client has been without a connection for `most`.

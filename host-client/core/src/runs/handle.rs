@@ -9,10 +9,12 @@ use super::calls::RunCalls;
 use super::decision::Decision;
 use super::stop::{RunOutcome, Stop};
 use crate::client::Outcome;
+use crate::durable::entry::Verdict;
 use crate::durable::error::RunError;
 use crate::durable::journal::RunId;
 use crate::error::Error;
 use crate::event::EventStream;
+use crate::rules::approval::{Approval, ApprovalRequest};
 
 /// A durable run that this process goes on with. Clones are of the same run; dropping them ends nothing.
 #[derive(Clone)]
@@ -57,13 +59,50 @@ impl Run {
         &self.calls.id
     }
 
+    /// Returns the owner; `None`: the application itself.
+    pub fn owner(&self) -> Option<&str> {
+        self.calls.owner.as_deref()
+    }
+
+    /// Returns the questions that people are asked now, in the order of the code: [`ApprovalRequest::call`] is the number of
+    /// the call. They are there until they are answered, by this process or by another one.
+    pub fn questions(&self) -> Vec<ApprovalRequest> {
+        self.calls.questions().values().cloned().collect()
+    }
+
+    /// Answers a question, as the approver of the host does. The first answer counts. `by` is the name of the person or
+    /// system that answers, for the audit.
+    ///
+    /// # Errors
+    /// [`RunError::NotAsked`]: nobody is asked about this call now.
+    pub fn answer(&self, call: u64, approval: Approval, by: &str) -> Result<(), RunError> {
+        let arguments_sha256 = self.calls.read(|record| record.asked_arguments(call));
+        // From now on nobody is asked any more, although the decision is still on its way.
+        let question = self.calls.questions().remove(&call);
+        let (Some(arguments_sha256), Some(_)) = (arguments_sha256, question) else {
+            return Err(RunError::NotAsked { run: self.id().clone(), call });
+        };
+        let (verdict, reason) = match approval {
+            Approval::Deny { reason } => (Verdict::Denied, reason),
+            Approval::Once => (Verdict::Once, None),
+            Approval::Execution => (Verdict::Execution, None),
+            Approval::Session => (Verdict::Session, None),
+        };
+        self.decide(call, Decision { verdict, by: by.to_owned(), reason, arguments_sha256 });
+        Ok(())
+    }
+
     /// Returns the state as it is now.
     pub fn state(&self) -> RunState {
         if self.outcome.borrow().is_some() {
             return RunState::Ended;
         }
         let situation = self.calls.changes.borrow().clone();
-        let (asked, runs) = self.calls.open_calls();
+        let (mut asked, mut runs) = self.calls.open_calls();
+        let open = asked.len();
+        // A decision that is on its way is about to be acted on.
+        asked.retain(|call| !self.calls.instructions.borrow().contains_key(call));
+        runs |= asked.len() < open;
         match (asked.is_empty(), runs) {
             (false, false) if situation.is_passive => RunState::WaitingForApproval(asked),
             (true, false) if situation.is_passive => RunState::WaitingForTimer,

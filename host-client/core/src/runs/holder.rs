@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use relay_proto::time::{millis, now_ms};
+
 use super::RunOptions;
 use super::calls::RunCalls;
 use super::decision::InstructionJson;
 use super::handle::Run;
-use crate::client::LazyClient;
 use crate::durable::journal::{Claim, Instruction, Journal, JournalError, RunId};
-use crate::durable::time::now_ms;
 use crate::random::random_key;
 
 /// The interval at which instructions of other processes are looked for.
@@ -18,9 +18,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The runs that this process holds.
 pub(super) struct Holder {
-    pub(super) client: LazyClient,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) options: RunOptions,
+    /// `false`: the journal is in memory, and may have what must not be stored.
+    pub(super) is_stored: bool,
     /// The random name of this process in the journal.
     pub(super) name: String,
     active: Mutex<HashMap<RunId, Run>>,
@@ -39,7 +40,6 @@ pub(super) struct Driven {
 
 impl Driven {
     pub(super) async fn end(self) {
-        self.calls.stop();
         let _ = self.holder.journal.release(self.id.clone(), self.holder.name.clone()).await;
         // Dropping it forgets the run.
     }
@@ -53,9 +53,9 @@ impl Drop for Driven {
 }
 
 impl Holder {
-    pub(super) fn new(client: LazyClient, journal: Arc<dyn Journal>, options: RunOptions) -> Self {
+    pub(super) fn new(journal: Arc<dyn Journal>, options: RunOptions, is_stored: bool) -> Self {
         Self {
-            client,
+            is_stored,
             journal,
             options,
             name: random_key(),
@@ -78,7 +78,7 @@ impl Holder {
     }
 
     pub(super) fn claim(&self) -> Claim {
-        let until_ms = now_ms().saturating_add(i64::try_from(self.options.claim.as_millis()).unwrap_or(i64::MAX));
+        let until_ms = now_ms().saturating_add_unsigned(millis(self.options.claim));
         Claim { holder: self.name.clone(), until_ms }
     }
 

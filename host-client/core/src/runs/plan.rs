@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use relay_proto::time::millis;
+use relay_proto::time::{millis, now_ms};
 use relay_proto::{Binding, LimitName, LimitOverrides, ToolPatterns, TraceContext};
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,7 @@ use super::RunOptions;
 use crate::client::{Check, ExecuteRequest, LargeIntegers};
 use crate::durable::error::RunError;
 use crate::durable::journal::RunId;
-use crate::durable::time::now_ms;
-use crate::random::random_key;
+use crate::random::random;
 use crate::rules::policy::Phase;
 
 /// The version of the plan's form.
@@ -23,6 +22,9 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunPlan {
     version: u32,
+    /// The owner, who alone may see it where owners are told apart; none: the application itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
     pub(crate) code: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     input: String,
@@ -37,9 +39,9 @@ pub(crate) struct RunPlan {
     pub(crate) limits: BTreeMap<String, u64>,
     seed: u64,
     pub(crate) now_ms: i64,
-    large_integers: String,
+    large_integers: LargeIntegers,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    phase: Option<String>,
+    pub(crate) phase: Option<Phase>,
     pub(crate) trace: String,
     pub(crate) approval_within_ms: u64,
 }
@@ -56,6 +58,7 @@ impl RunPlan {
         let limits = LimitName::ALL.iter().map(|name| (name.as_str().to_owned(), limit(*name))).collect();
         Self {
             version: VERSION,
+            owner: None,
             code: request.code.clone(),
             input: request.input.clone(),
             bindings: request.bindings.clone(),
@@ -63,14 +66,10 @@ impl RunPlan {
             tools: request.tools.clone(),
             granted: granted.to_vec(),
             limits,
-            seed: request.seed.unwrap_or_else(random_seed),
+            seed: request.seed.unwrap_or_else(random),
             now_ms: request.now_ms.unwrap_or_else(now_ms),
-            large_integers: match request.large_integers {
-                LargeIntegers::Number => "number".into(),
-                LargeIntegers::Text => "text".into(),
-                LargeIntegers::BigInt => "big_int".into(),
-            },
-            phase: request.phase.map(|phase| phase.to_string()),
+            large_integers: request.large_integers,
+            phase: request.phase,
             trace: trace.to_string(),
             approval_within_ms: millis(options.approval_within),
         }
@@ -106,23 +105,11 @@ impl RunPlan {
         request.tools.clone_from(&self.tools);
         request.limits = self.overrides();
         (request.seed, request.now_ms) = (Some(self.seed), Some(self.now_ms));
-        request.large_integers = match self.large_integers.as_str() {
-            "text" => LargeIntegers::Text,
-            "big_int" => LargeIntegers::BigInt,
-            _ => LargeIntegers::Number,
-        };
-        request.phase = self.phase();
+        request.large_integers = self.large_integers;
+        request.phase = self.phase;
         request.trace = self.trace.parse().ok();
         request.check = Check::Off;
         request
-    }
-
-    pub(crate) fn phase(&self) -> Option<Phase> {
-        match self.phase.as_deref() {
-            Some("discover") => Some(Phase::Discover),
-            Some("write") => Some(Phase::Write),
-            _ => None,
-        }
     }
 
     pub(crate) fn overrides(&self) -> LimitOverrides {
@@ -155,9 +142,4 @@ impl RunPlan {
     pub(crate) fn approval_within(&self) -> Duration {
         Duration::from_millis(self.approval_within_ms)
     }
-}
-
-/// Returns a random seed. It need not be secret: the code that it is for can see what comes of it.
-fn random_seed() -> u64 {
-    u64::from_str_radix(&random_key(), 16).unwrap_or_default()
 }

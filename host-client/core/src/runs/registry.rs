@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use relay_proto::time::now_ms;
 use relay_proto::{ExecutionId, ToolPatterns, TraceContext};
 use tokio::sync::{broadcast, watch};
 
@@ -15,10 +16,10 @@ use super::stop::Stop;
 use super::{RunError, RunOptions};
 use crate::call::{ExecutionContext, IntrospectionState};
 use crate::client::{Check, ExecuteRequest, LazyClient};
+use crate::durable::MemoryJournal;
 use crate::durable::journal::{Journal, JournalError, NewRun, RunFilter, RunId};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
-use crate::durable::time::now_ms;
 use crate::error::Error;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Spending;
@@ -51,11 +52,16 @@ const PAGE: usize = 256;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Runs(Arc<Holder>);
+pub struct Runs {
+    pub(super) holder: Arc<Holder>,
+    pub(super) client: LazyClient,
+    /// The owner whose runs these are; `None`: they are everybody's.
+    pub(super) owner: Option<Arc<str>>,
+}
 
 impl std::fmt::Debug for Runs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runs").field("journal", &self.0.journal).finish_non_exhaustive()
+        f.debug_struct("Runs").field("journal", &self.holder.journal).finish_non_exhaustive()
     }
 }
 
@@ -78,7 +84,15 @@ impl Runs {
     pub fn new(client: impl Into<LazyClient>, options: RunOptions) -> Result<Self, Error> {
         let client = client.into();
         let journal = client.host().journal.clone().ok_or(RunError::NoJournal)?;
-        Ok(Self(Arc::new(Holder::new(client, journal, options))))
+        let holder = Arc::new(Holder::new(journal, options, true));
+        Ok(Self { holder, client, owner: None })
+    }
+
+    /// Creates runs that end with this process, of a host that need not have a journal: they outlive their relay and the
+    /// requests for them, and wait without holding anything there. What they do is kept in memory until they are forgotten.
+    pub fn in_memory(client: impl Into<LazyClient>, options: RunOptions) -> Self {
+        let holder = Arc::new(Holder::new(Arc::new(MemoryJournal::new()), options, false));
+        Self { holder, client: client.into(), owner: None }
     }
 
     /// Begins a run. It is in the journal when this returns, and goes on whatever becomes of the returned handle.
@@ -89,7 +103,7 @@ impl Runs {
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     /// - [`Error::Audit`]: the run could not be recorded, and was not begun.
     pub async fn start(&self, request: ExecuteRequest) -> Result<Run, Error> {
-        let client = self.0.client.lease().await?;
+        let client = self.client.lease().await?;
         if client.build().is_none() {
             return Err(RunError::OldRelay { relay: client.relay().to_owned() }.into());
         }
@@ -97,9 +111,10 @@ impl Runs {
         self.check_redactions(&request)?;
         let span = tracing::info_span!("durable_run", trace_id = tracing::field::Empty);
         let trace = trace::begin(&span, request.trace);
-        let plan = RunPlan::new(&request, &self.0.options, (trace, client.granted_tools()), |name| {
+        let mut plan = RunPlan::new(&request, &self.holder.options, (trace, client.granted_tools()), |name| {
             client.effective_limit(&request, name)
         });
+        plan.owner = self.owner.as_deref().map(str::to_owned);
         drop(client);
         let this = self.clone();
         let begun = tokio::spawn(async move { this.begin(plan, request.approver, request.check).await });
@@ -114,9 +129,9 @@ impl Runs {
         // First the audit: a run that it does not take is not begun.
         let (run, drive) = self.prepare(&id, plan, record, approver, check)?;
         let new = NewRun { id: id.clone(), created_ms: now_ms(), plan: json };
-        if let Err(error) = self.0.journal.create(new, self.0.claim()).await {
+        if let Err(error) = self.holder.journal.create(new, self.holder.claim()).await {
             // It may be there although the journal does not know: nobody is to find it.
-            let _ = self.0.journal.forget(id, self.0.name.clone(), now_ms()).await;
+            let _ = self.holder.journal.forget(id, self.holder.name.clone(), now_ms()).await;
             return Err(RunError::Journal(error).into());
         }
         self.launch(&run, drive);
@@ -131,7 +146,7 @@ impl Runs {
         let (mut recovered, mut after) = (Recovered::default(), None);
         loop {
             let filter = RunFilter { unfinished: true, limit: PAGE, after: after.take() };
-            let page = self.0.journal.runs(filter).await.map_err(RunError::Journal)?;
+            let page = self.holder.journal.runs(filter).await.map_err(RunError::Journal)?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|head| (head.created_ms, head.id.clone()));
             for head in page {
@@ -163,12 +178,13 @@ impl Runs {
     /// - [`Error::Audit`]: that it goes on could not be recorded, and it does not.
     pub async fn resume(&self, id: &RunId) -> Result<Run, Error> {
         // One at a time: two of the same run would both find it free.
-        let _turn = self.0.resuming.lock().await;
+        let _turn = self.holder.resuming.lock().await;
         if let Some(run) = self.get(id) {
             return Ok(run);
         }
-        let journal = &self.0.journal;
-        journal.claim(id.clone(), self.0.claim(), now_ms()).await.map_err(RunError::Journal)?;
+        self.check_owner(id).await?;
+        let journal = &self.holder.journal;
+        journal.claim(id.clone(), self.holder.claim(), now_ms()).await.map_err(RunError::Journal)?;
         match self.read(id).await {
             Ok((run, drive)) => {
                 self.launch(&run, drive);
@@ -180,7 +196,7 @@ impl Runs {
             }
             Err(error) => {
                 // Others may want to have it.
-                let _ = journal.release(id.clone(), self.0.name.clone()).await;
+                let _ = journal.release(id.clone(), self.holder.name.clone()).await;
                 Err(error)
             }
         }
@@ -191,7 +207,7 @@ impl Runs {
     /// # Errors
     /// Those of [`Runs::resume`].
     async fn read(&self, id: &RunId) -> Result<(Run, Drive), Error> {
-        let journal = &self.0.journal;
+        let journal = &self.holder.journal;
         let json = journal.plan(id.clone()).await.map_err(RunError::Journal)?;
         let json = json.ok_or_else(|| RunError::Unknown(id.clone()))?;
         let entries = journal.entries(id.clone(), 0).await.map_err(RunError::Journal)?;
@@ -207,17 +223,17 @@ impl Runs {
 
     /// Returns the journal, such as to list its runs.
     pub fn journal(&self) -> &dyn Journal {
-        &*self.0.journal
+        &*self.holder.journal
     }
 
     /// Returns a run that goes on in this process; `None`: it does not.
     pub fn get(&self, id: &RunId) -> Option<Run> {
-        self.0.active().get(id).cloned()
+        self.holder.active().get(id).filter(|run| self.knows(run.owner())).cloned()
     }
 
     /// Returns the runs that go on in this process.
     pub fn active(&self) -> Vec<Run> {
-        self.0.active().values().cloned().collect()
+        self.holder.active().values().filter(|run| self.knows(run.owner())).cloned().collect()
     }
 
     /// Gives all runs up, so that another process can go on with them at once, such as before this one ends. Calls whose tools
@@ -235,8 +251,8 @@ impl Runs {
 
     /// Refuses code that may call tools whose arguments must not be kept: the code has them, and the journal the code.
     fn check_redactions(&self, request: &ExecuteRequest) -> Result<(), Error> {
-        let host = self.0.client.host();
-        let Some(audit) = &host.audit else { return Ok(()) };
+        let host = self.client.host();
+        let Some(audit) = host.audit.as_ref().filter(|_| self.holder.is_stored) else { return Ok(()) };
         let patterns = request.tools.as_ref().map(ToolPatterns::checked).transpose()?.unwrap_or_default();
         let names = host.tools.callable().into_iter().map(|tool| tool.name.clone());
         let redacted: Vec<_> = names.filter(|name| patterns.allow(name) && audit.redacts(name.as_str())).collect();
@@ -264,19 +280,19 @@ impl Runs {
         approver: Option<Arc<dyn Approver>>,
         check: Check,
     ) -> Result<(Run, Drive), Error> {
-        let inner = &self.0;
-        let host = Arc::clone(inner.client.host());
+        let (holder, host) = (&self.holder, Arc::clone(self.client.host()));
         let context = self.context(id, &plan, &record, approver);
         context.record_start("durable run", id.as_str(), &plan.overrides())?;
         let (entries, chain) = (record.entries, record.chain.clone());
-        let log = RunLog::new(Arc::clone(&inner.journal), id.clone(), inner.name.clone(), entries, chain);
-        let calls = Arc::new(RunCalls::new(RunData::new(host, id.clone(), context, log, record)));
+        let log = RunLog::new(Arc::clone(&holder.journal), id.clone(), holder.name.clone(), entries, chain);
+        let named = (id.clone(), plan.owner.clone());
+        let calls = Arc::new(RunCalls::new(RunData::new(host, named, context, log, record)));
         let ((stop, stopping), (outcome, ended)) = (watch::channel(None), watch::channel(None));
         let drive = Drive {
-            client: inner.client.clone(),
+            client: self.client.clone(),
             calls: Arc::clone(&calls),
             plan,
-            options: inner.options.clone(),
+            options: holder.options.clone(),
             check,
             stop: stopping,
             outcome,
@@ -286,14 +302,14 @@ impl Runs {
 
     /// Begins to drive a run.
     fn launch(&self, run: &Run, drive: Drive) {
-        self.0.active().insert(run.id().clone(), run.clone());
-        let driven = Driven { holder: Arc::clone(&self.0), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
+        self.holder.active().insert(run.id().clone(), run.clone());
+        let driven = Driven { holder: Arc::clone(&self.holder), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
         tokio::spawn(async move {
             let (outcome, sender) = drive.run().await;
             driven.end().await;
             sender.send_replace(Some(outcome));
         });
-        self.0.keep();
+        self.holder.keep();
     }
 
     /// Makes the context of a run's calls in this process.
@@ -304,15 +320,15 @@ impl Runs {
         record: &RunRecord,
         approver: Option<Arc<dyn Approver>>,
     ) -> ExecutionContext {
-        let (host, trace) = (self.0.client.host(), plan.trace.parse().unwrap_or(TraceContext::NONE));
+        let (host, trace) = (self.client.host(), plan.trace.parse().unwrap_or(TraceContext::NONE));
         let context = ExecutionContext {
             // The executions of a run that the audit sees: one for each process that has it.
             id: ExecutionId::from(record.attempts + 1),
-            key: id.to_string(),
+            key: id.as_str().into(),
             tools: plan.patterns(),
             introspection: IntrospectionState::of(plan.bindings()),
             code: plan.code.as_str().into(),
-            phase: plan.phase(),
+            phase: plan.phase,
             trace,
             span: tracing::info_span!("durable_run", run = id.as_str()),
             audit: host.audit.clone(),
@@ -320,7 +336,11 @@ impl Runs {
             events: broadcast::Sender::new(EVENTS_KEPT),
             spending: Spending::new(&host.policy.budget),
             approvals: Arc::default(),
-            conversation: self.0.client.conversation(),
+            conversation: match self.owner.as_deref() == plan.owner.as_deref() {
+                true => self.client.conversation(),
+                // What was approved for one owner's session does not hold for another's.
+                false => Arc::default(),
+            },
             approver: approver.or_else(|| host.approver.clone()),
             approval_timeout: plan.approval_within(),
             run: None,

@@ -1,11 +1,12 @@
 //! The state of one run in this process: its record, the entries that are on their way into the journal, and what its driver
 //! has to know.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use relay_proto::steps::{self, MAX_STEP_FAILURES, MAX_STEPS};
+use relay_proto::time::now_ms;
 use relay_proto::wire;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
@@ -18,10 +19,10 @@ use crate::durable::entry::{self, Answered, Entry, Steps, Told};
 use crate::durable::journal::{JournalError, RunId, RunStatus};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
-use crate::durable::time::now_ms;
 use crate::event::Event;
 use crate::host::Host;
 use crate::outcome::OutputItem;
+use crate::rules::approval::ApprovalRequest;
 
 /// The maximum length of all steps of a run, in bytes. A step of an honest relay has a few bytes.
 const MAX_STEPS_BYTES: usize = 20 * MAX_STEPS;
@@ -29,11 +30,15 @@ const MAX_STEPS_BYTES: usize = 20 * MAX_STEPS;
 /// The state of one run in this process.
 pub(super) struct RunData {
     pub(super) id: RunId,
+    /// The owner; `None`: the application itself.
+    pub(super) owner: Option<String>,
     pub(super) host: Arc<Host>,
     /// The context of all calls: events, audit, approvals and budget of the run.
     pub(super) context: Arc<ExecutionContext>,
     pub(super) log: RunLog,
     state: Mutex<State>,
+    /// The questions that people are asked now, by the numbers of their calls.
+    questions: Mutex<BTreeMap<u64, ApprovalRequest>>,
     /// The decisions of other processes, by the number of their call.
     pub(super) instructions: watch::Sender<HashMap<u64, Decision>>,
     /// Changes whenever the driver of the run has something to look at.
@@ -53,6 +58,8 @@ pub(super) struct State {
     attempt: u64,
     /// `false`: the run is over, given up, or not the run of the journal. Nothing happens any more.
     is_open: bool,
+    /// `true`: the run is over or given up, and its last entry is added or about to be.
+    is_over: bool,
     /// The order in which the current execution is sent answers to calls that were made before it.
     turns: Turns,
 }
@@ -70,6 +77,14 @@ pub(super) struct Situation {
     pub(super) answered: u64,
 }
 
+impl Situation {
+    /// Counts an answer. Returns whether the run's driver has to look: the code waits, or was taken off its relay.
+    pub(super) fn note_answer(&mut self) -> bool {
+        self.answered += 1;
+        self.is_passive || self.waits.take().is_some()
+    }
+}
+
 /// A wait of the code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
@@ -85,9 +100,16 @@ impl std::fmt::Debug for RunData {
 
 impl RunData {
     /// Creates the state of a run from its record.
-    pub(super) fn new(host: Arc<Host>, id: RunId, context: ExecutionContext, log: RunLog, record: RunRecord) -> Self {
+    pub(super) fn new(
+        host: Arc<Host>,
+        (id, owner): (RunId, Option<String>),
+        context: ExecutionContext,
+        log: RunLog,
+        record: RunRecord,
+    ) -> Self {
         Self {
             id,
+            owner,
             host,
             context: Arc::new(context),
             log,
@@ -98,8 +120,10 @@ impl RunData {
                 has_told: false,
                 attempt: 0,
                 is_open: true,
+                is_over: false,
                 turns: Turns::default(),
             }),
+            questions: Mutex::default(),
             instructions: watch::Sender::default(),
             changes: watch::Sender::default(),
         }
@@ -108,6 +132,12 @@ impl RunData {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // Changed only under this lock, by code that does not panic half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the questions.
+    pub(super) fn questions(&self) -> MutexGuard<'_, BTreeMap<u64, ApprovalRequest>> {
+        // Changed only under this lock, by code that does not panic half way.
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the record.
@@ -120,11 +150,25 @@ impl RunData {
         self.state().add(&self.log, entry)
     }
 
-    /// Adds the answer to a call, and returns the entry's number.
-    pub(super) fn add_answer(&self, answered: Answered) -> u64 {
+    /// Adds an entry of the run, and returns its number; `None`: nothing happens any more.
+    pub(super) fn add_if_open(&self, entry: Entry) -> Option<u64> {
         let mut state = self.state();
+        state.is_open.then(|| state.add(&self.log, entry))
+    }
+
+    /// Returns whether anything may happen.
+    pub(super) fn is_open(&self) -> bool {
+        self.state().is_open
+    }
+
+    /// Adds the answer to a call, and returns the entry's number; `None`: the run is over.
+    pub(super) fn add_answer(&self, answered: Answered) -> Option<u64> {
+        let mut state = self.state();
+        if state.is_over {
+            return None;
+        }
         state.turns.add(answered.call);
-        state.add(&self.log, Entry::Answered(answered))
+        Some(state.add(&self.log, Entry::Answered(answered)))
     }
 
     /// Adds the last entry of the run, with which its status changes.
@@ -200,7 +244,8 @@ impl RunData {
 
     /// Lets nothing more happen.
     pub(super) fn close(&self) {
-        self.state().is_open = false;
+        let mut state = self.state();
+        (state.is_open, state.is_over) = (false, true);
     }
 
     /// Writes what was told into the journal.

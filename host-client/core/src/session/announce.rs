@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use relay_proto::wire::message::Payload;
 use relay_proto::{ErrorCode, frame, wire};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::Session;
 use crate::error::{Error, ExecutionError};
+use crate::hash::Hash;
 use crate::tool::ToolSpec;
 use crate::tools::Tools;
 
@@ -54,7 +54,7 @@ impl Session {
 
 /// Tells the relay of all tools whenever they have changed since hello. Never returns.
 pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<Session>) -> Infallible {
-    // The digest of the last announcement that was sent.
+    // The hash of the last announcement that was sent.
     let mut known = None;
     while changes.changed().await.is_ok() {
         tokio::time::sleep(if known.is_some() { BETWEEN_CHANGES } else { COLLECTED }).await;
@@ -69,8 +69,8 @@ pub(super) async fn announce(mut changes: watch::Receiver<u64>, session: &Weak<S
             // Nobody is left to hear it when this fails.
             Ok(tools) => {
                 let payload = Payload::ToolsChanged(wire::ToolsChanged { tools });
-                let digest: [u8; 32] = Sha256::digest(frame::encode(&payload.clone().into())).into();
-                if known.replace(digest) != Some(digest) {
+                let hash = Hash::of(&frame::encode(&payload.clone().into()));
+                if known.replace(hash) != Some(hash) {
                     drop(outbound.send(payload).await);
                 }
             }

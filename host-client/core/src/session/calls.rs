@@ -110,13 +110,8 @@ impl Session {
 
     async fn tell_state(&self, call: &CallRecord, status: wire::CallStatus) {
         if self.terms.knows_states {
-            let state = wire::CallState {
-                execution_id: call.context.id.as_str().to_owned(),
-                call_id: call.id.to_string(),
-                status: status.into(),
-            };
             // Nobody is left to hear it when this fails.
-            let _ = self.outbound.send(Payload::CallState(state)).await;
+            let _ = self.outbound.send(Payload::CallState(call.state_message(status))).await;
         }
     }
 }

@@ -71,7 +71,8 @@ pub struct CallContext {
     pub trace: TraceContext,
     /// The maximum size of the call's result, in bytes of JSON; the tool's manifest says what happens to a larger one.
     pub result_bytes: usize,
-    pub(crate) idempotency_key: Arc<str>,
+    /// The start of the idempotency key: the execution's own.
+    pub(crate) key: Arc<str>,
     pub(crate) life: Arc<CallLife>,
 }
 
@@ -123,7 +124,7 @@ impl CallContext {
             deadline: Instant::now() + time,
             trace: TraceContext::NONE,
             result_bytes: DEFAULT_RESULT_BYTES,
-            idempotency_key: random_key().into(),
+            key: random_key().into(),
             life: CallLife::new(events),
         };
         (context, EventStream::new(receiver))
@@ -136,8 +137,8 @@ impl CallContext {
 
     /// Returns a key that tells this call from all others, for services that do a request with the same key once. A durable run
     /// that makes the call again, because the outcome of the first time is not known, keeps the key.
-    pub fn idempotency_key(&self) -> &str {
-        &self.idempotency_key
+    pub fn idempotency_key(&self) -> String {
+        format!("{}-{}", self.key, self.call)
     }
 
     /// Reports progress: `done` of `total`, in a unit of the tool's choice, with a message on the current step. `None`:

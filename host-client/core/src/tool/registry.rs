@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 
 use relay_proto::spelling::nearest;
 use relay_proto::{ErrorCode, ToolName, ToolPatterns};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 use super::left_out::{InvalidTool, LeftOutTools, ServerStart};
@@ -17,13 +16,10 @@ use super::names::{check_free, taken};
 use super::patterns::unchecked_note;
 use super::spec::{Tool, ToolSpec};
 use super::validate::Schema;
+use crate::hash::Hash;
 
 /// The origin of tools that the application registers itself.
 pub(crate) const APPLICATION: &str = "the application";
-
-/// A SHA-256 that identifies a tool by everything that a person approves: name, description, schemas, effect and mode.
-/// Another tool with the same name has another digest.
-pub(crate) type ToolDigest = [u8; 32];
 
 /// The registered tools by full name.
 pub(crate) type ByName = BTreeMap<String, Arc<Registered>>;
@@ -74,7 +70,9 @@ pub(crate) struct Registered {
     /// The semaphore that limits the calls that run at once; `None`: no limit.
     pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) tool: Arc<dyn Tool>,
-    pub(crate) digest: ToolDigest,
+    /// The hash of everything that a person approves: name, description, schemas, effect and mode. Another tool with the same
+    /// name has another digest.
+    pub(crate) digest: Hash,
     pub(crate) declared: Arc<DeclarationCache>,
     /// Notes for people about the tool beside its description, as sentences.
     pub(crate) notes: Arc<[String]>,
@@ -139,13 +137,13 @@ impl Registered {
     }
 }
 
-/// Returns the digest of everything about a tool that a person approves.
-fn digest(spec: &ToolSpec) -> ToolDigest {
+/// Returns the hash of everything about a tool that a person approves.
+fn digest(spec: &ToolSpec) -> Hash {
     let manifest = &spec.manifest;
     let approved =
         (&spec.name, &spec.description, &spec.input_schema, &spec.output_schema, manifest.effect, manifest.mode);
     // Writing JSON values as JSON cannot fail.
-    Sha256::digest(serde_json::to_vec(&approved).unwrap_or_default()).into()
+    Hash::of(&serde_json::to_vec(&approved).unwrap_or_default())
 }
 
 impl fmt::Debug for Registry {

@@ -35,7 +35,8 @@ impl Change {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Create { run, .. } => run.plan.len(),
-            Self::Append { batch, .. } => batch.entries.iter().map(|entry| entry.json.len()).sum(),
+            // With the row's other columns, and those of its index.
+            Self::Append { batch, .. } => batch.entries.iter().map(|it| it.json.len() + it.chain.len() + 64).sum(),
             Self::Instruct { instruction, .. } => instruction.json.len(),
             Self::Claim { .. } | Self::Renew { .. } | Self::Release { .. } | Self::Forget { .. } => 0,
         }

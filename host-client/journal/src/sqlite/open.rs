@@ -67,6 +67,8 @@ fn set_up(place: &Place, options: &SqliteOptions) -> Result<Connection, Failure>
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // The thread of the writer makes checkpoints: they wait for the disk.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // Overwrites deleted content, so that nothing of a forgotten run is left in the file.
     connection.pragma_update(None, "secure_delete", true)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -168,6 +168,39 @@ fn commits_in(path: &Path) -> usize {
 }
 
 #[tokio::test]
+async fn the_write_ahead_log_does_not_grow_without_end() {
+    let (_folder, path) = new_path();
+    let journal = SqliteJournal::open(&path).await.unwrap();
+    let run = create(&journal, "run").await;
+    let length = || fs::metadata(beside(&path, "-wal")).unwrap().len();
+    let mut longest = 0;
+    for number in 1..=3_000 {
+        journal.append(run.clone(), "host".to_owned(), batch(number, number)).await.unwrap();
+        longest = longest.max(length());
+    }
+    // About 1,000 pages of 4 KiB, where all changes together have some 15,000.
+    assert!((2 << 20..8 << 20).contains(&longest), "{longest} bytes");
+}
+
+#[tokio::test]
+async fn a_file_that_others_have_locked_does_not_stop_the_thread_of_the_caller() {
+    let (_folder, path) = new_path();
+    let journal = SqliteJournal::open(&path).await.unwrap();
+    let run = create(&journal, "run").await;
+    let mut other = Connection::open(&path).unwrap();
+    let held = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    // The same thread lets go: the append would otherwise fail as busy.
+    let append = journal.append(run.clone(), "host".to_owned(), batch(1, 2));
+    let let_go = async {
+        tokio::task::yield_now().await;
+        drop(held);
+    };
+    let (appended, ()) = within(async { tokio::join!(append, let_go) }).await;
+    appended.unwrap();
+    journal.append(run, "host".to_owned(), batch(3, 4)).await.unwrap();
+}
+
+#[tokio::test]
 async fn nothing_of_a_forgotten_run_is_left_in_the_files() {
     const SECRET: &[u8] = b"a secret that a tool has told";
     let (_folder, path) = new_path();

@@ -89,6 +89,7 @@ impl Dispatch<'_> {
             manifest: checked.registered().spec.manifest.clone(),
             rule,
             deadline: Instant::now() + within,
+            question: None,
         };
         match (self.caller, &context.approver) {
             (Caller::Run(call), approver) => {

@@ -1,4 +1,4 @@
-//! A policy as a TOML file; the format is described in [`mod@super`].
+//! A policy as a TOML file, or as JSON with the same members; the format is described in [`mod@super`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +15,14 @@ use crate::tool::{Effect, ManifestChange};
 /// The maximum size of a policy file, in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
+/// The members of a policy. `R` is a rule: in TOML it knows its place.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PolicyFile {
+struct PolicyFile<R> {
     #[serde(default)]
     default: DefaultsFile,
-    #[serde(default)]
-    rule: Vec<Spanned<RuleFile>>,
+    #[serde(default = "Vec::new")]
+    rule: Vec<R>,
     #[serde(default)]
     phase: PhasesFile,
     #[serde(default)]
@@ -85,12 +86,36 @@ impl Policy {
         if text.len() > MAX_BYTES {
             return Err(invalid(format!("it has {} bytes; at most {MAX_BYTES} are read", text.len())));
         }
-        let file: PolicyFile = toml::from_str(text).map_err(|error| invalid(error.to_string().trim().to_owned()))?;
-        let mut rules = Vec::new();
-        for rule in file.rule {
+        let file: PolicyFile<Spanned<RuleFile>> =
+            toml::from_str(text).map_err(|error| invalid(error.to_string().trim().to_owned()))?;
+        file.policy(origin, |rule, _| {
             let at = rule.span().start;
             let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-            rules.push(rule.into_inner().rule(origin, line).map_err(invalid)?);
+            (rule.into_inner(), format!("line {line}"))
+        })
+    }
+
+    /// Reads a policy from JSON with the members of a policy file, such as `{"rule": [{"tools": ["*"], "decision": "ask"}]}`.
+    /// Errors and rulings name `origin` as its source, and rules by their number.
+    ///
+    /// # Errors
+    /// [`PolicyError::Invalid`]: it is no policy; the text says what could stand there.
+    pub fn from_json(json: &serde_json::Value, origin: &str) -> Result<Self, PolicyError> {
+        let invalid = |reason: String| PolicyError::Invalid { origin: origin.to_owned(), reason };
+        let file = PolicyFile::<RuleFile>::deserialize(json).map_err(|error| invalid(error.to_string()))?;
+        file.policy(origin, |rule, number| (rule, format!("rule {number}")))
+    }
+}
+
+impl<R> PolicyFile<R> {
+    /// Makes the policy. `placed` tells a rule and its number, from 1, as a rule and its place.
+    fn policy(self, origin: &str, placed: impl Fn(R, usize) -> (RuleFile, String)) -> Result<Policy, PolicyError> {
+        let file = self;
+        let invalid = |reason: String| PolicyError::Invalid { origin: origin.to_owned(), reason };
+        let mut rules = Vec::new();
+        for (index, rule) in file.rule.into_iter().enumerate() {
+            let (rule, place) = placed(rule, index + 1);
+            rules.push(rule.rule(origin, &place).map_err(invalid)?);
         }
         let usual = Defaults::default();
         let defaults = Defaults {
@@ -110,25 +135,25 @@ impl Policy {
             Ok((check(&format!("[manifest.{pattern:?}]"), std::slice::from_ref(&pattern))?, change))
         });
         let manifests = manifests.collect::<Result<_, PolicyError>>()?;
-        Ok(Self { rules, defaults, write_phase, budget: file.budget, manifests, invalid: None })
+        Ok(Policy { rules, defaults, write_phase, budget: file.budget, manifests, invalid: None })
     }
 }
 
 impl RuleFile {
-    fn rule(self, origin: &str, line: usize) -> Result<NumberedRule, String> {
+    fn rule(self, origin: &str, place: &str) -> Result<NumberedRule, String> {
         let Self { tools, effects, phase, decision, reason } = self;
         if tools.is_empty() {
-            return Err(format!("the rule in line {line} names no tools; [\"*\"] would be all"));
+            return Err(format!("{place}: the rule names no tools; [\"*\"] would be all"));
         }
-        let patterns = ToolPatterns::checked(&tools).map_err(|error| format!("the rule in line {line}: {error}"))?;
+        let patterns = ToolPatterns::checked(&tools).map_err(|error| format!("{place}: {error}"))?;
         if effects.as_ref().is_some_and(Vec::is_empty) {
-            return Err(format!("the rule in line {line} has an empty list of effects, so that nothing would fit it"));
+            return Err(format!("{place}: the rule has an empty list of effects, so that nothing would fit it"));
         }
         let mut rule = match (decision, reason) {
             (Verdict::Deny, Some(reason)) => Rule::deny(tools, reason),
             (verdict, None) => Rule::new(verdict, tools),
             (_, Some(_)) => {
-                return Err(format!("the rule in line {line} has a reason, but only what is denied is given one"));
+                return Err(format!("{place}: the rule has a reason, but only what is denied is given one"));
             }
         };
         if let Some(effects) = effects {
@@ -137,7 +162,7 @@ impl RuleFile {
         if let Some(phase) = phase {
             rule = rule.phase(phase);
         }
-        let line = format!("{origin} line {line}: {rule}").into();
+        let line = format!("{origin} {place}: {rule}").into();
         Ok(NumberedRule { tools: patterns, rule, line })
     }
 }
@@ -227,6 +252,29 @@ mod tests {
             (Some(Effect::ReadOnly), 10),
             "an exception, in one field"
         );
+    }
+
+    #[test]
+    fn json_has_the_members_of_a_file_and_names_rules_by_their_place() {
+        let json = serde_json::json!({
+            "default": {"unknown": "deny"},
+            "rule": [{"tools": ["a.*"], "decision": "allow"}, {"tools": ["git.push"], "decision": "deny", "reason": "no"}],
+            "budget": {"calls": 5},
+            "manifest": {"time.*": {"effect": "read_only"}},
+        });
+        let policy = Policy::from_json(&json, "the policy").unwrap();
+        let tool = ToolName::try_from("git.push".to_owned()).unwrap();
+        let ruling = policy.decide(&tool, &Manifest::default(), None);
+        assert_eq!(ruling.decision, Decision::Deny { reason: "no".into() });
+        assert_eq!(&*ruling.rule, "the policy rule 2: deny git.push");
+        assert_eq!((policy.budget.calls, policy.manifests.len()), (Some(5), 1));
+        for (json, words) in [
+            (serde_json::json!({"rules": []}), ["rules", "`rule`"]),
+            (serde_json::json!({"rule": [{"tools": ["ops"], "decision": "deny"}]}), ["rule 1", "ops"]),
+        ] {
+            let error = Policy::from_json(&json, "the policy").unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
     }
 
     #[test]
