@@ -13,6 +13,15 @@ use crate::within;
 /// # Errors
 /// [`io::Error`]: the server does not answer, or not with HTTP.
 pub async fn get(address: &str, path: &str) -> io::Result<(u16, Value)> {
+    let (status, body) = get_text(address, path).await?;
+    Ok((status, serde_json::from_str(&body).unwrap_or_default()))
+}
+
+/// Gets a page of the server at an address, and returns its status and its body.
+///
+/// # Errors
+/// [`io::Error`]: the server does not answer, or not with HTTP.
+pub async fn get_text(address: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -21,5 +30,5 @@ pub async fn get(address: &str, path: &str) -> io::Result<(u16, Value)> {
     let no_http = || io::Error::new(io::ErrorKind::InvalidData, "it is not HTTP");
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(no_http)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(no_http)?;
-    Ok((status, serde_json::from_str(body).unwrap_or_default()))
+    Ok((status, body.to_owned()))
 }

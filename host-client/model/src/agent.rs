@@ -14,6 +14,7 @@
 //! ```
 
 mod definition;
+pub(crate) mod handles;
 mod lookup;
 #[cfg(feature = "rig")]
 pub(crate) mod rig;
@@ -22,15 +23,17 @@ use relay_proto::{ErrorCode, LimitName, LimitOverrides};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::arguments::{DescribeArguments, ExecuteArguments, ReadArguments, SearchArguments, parse, schema};
+use crate::arguments::{
+    CancelArguments, DescribeArguments, ExecuteArguments, ReadArguments, SearchArguments, WaitArguments, parse, schema,
+};
 use crate::output::{OutputConfig, OutputStore, READ_TOOL, StoreConfig};
 use crate::report;
 use crate::surroundings::surroundings;
-use host_client_core::Outcome;
 #[cfg(feature = "serve-mcp")]
 use host_client_core::client::ConnectionPool;
 use host_client_core::client::{ExecuteRequest, LazyClient};
 use host_client_core::error::Error;
+use host_client_core::{Outcome, Runs};
 
 pub use crate::report::Report;
 pub use definition::Definition;
@@ -50,6 +53,19 @@ const LOOKUPS: [(&str, &str); 3] = [
         "Gives more of a value that execute_code returned and that was too long to show, by the handle that came with \
          it: a part by its path, page by page.",
     ),
+];
+/// Name of the tool that waits for a durable run, or lists those that have not ended.
+pub const WAIT_TOOL: &str = "wait_for_run";
+/// Name of the tool that cancels a durable run.
+pub const CANCEL_TOOL: &str = "cancel_run";
+/// Names and descriptions of the tools that exist where runs are durable.
+const RUN_TOOLS: [(&str, &str); 2] = [
+    (
+        WAIT_TOOL,
+        "Waits for a run that execute_code left waiting, and gives its result. A wait that is over changes nothing: call \
+         it again, or later.",
+    ),
+    (CANCEL_TOOL, "Cancels a run that execute_code left waiting. Calls that it has made are not undone."),
 ];
 /// Default of [`ExecuteCode::overview_tokens`].
 const OVERVIEW_TOKENS: usize = 3_000;
@@ -92,6 +108,8 @@ pub struct ExecuteCode {
     output: OutputConfig,
     /// Results of this conversation that were not shown as a whole.
     store: OutputStore,
+    /// The durable runs, as one of which all code is run; `None`: code ends with its call.
+    runs: Option<Runs>,
 }
 
 impl ExecuteCode {
@@ -107,7 +125,23 @@ impl ExecuteCode {
             limits: LimitOverrides::default(),
             output: OutputConfig::default(),
             store: OutputStore::default(),
+            runs: None,
         }
+    }
+
+    /// Runs all code as durable runs. Code that waits for a person or a timer for longer than
+    /// [`RunOptions::passivate_after`](host_client_core::RunOptions::passivate_after), 30 s by default, gives the model a
+    /// handle in the place of a value: `{"run": "…", "status": "waiting", "for": "…"}`. The run goes on by itself, also in
+    /// another process; the tools `wait_for_run`, which also lists the runs that have not ended, and `cancel_run` are added.
+    ///
+    /// A run whose handle the model does not have ends as any execution does: it is cancelled where the call is given up, and
+    /// removed from the journal with its outcome. The others stay there until they are forgotten.
+    ///
+    /// The model knows the runs that `runs` knows: give each user [`Runs::of`] that user. The client of `runs` runs the code.
+    #[must_use]
+    pub fn durable(mut self, runs: Runs) -> Self {
+        self.runs = Some(runs);
+        self
     }
 
     /// Sets the maximum length of the overview of tools in the description, in estimated tokens. Default: 3,000.
@@ -145,7 +179,8 @@ impl ExecuteCode {
     /// [`Client`](host_client_core::Client), the session is shared, too.
     #[must_use]
     pub fn for_another_conversation(&self) -> Self {
-        Self { client: self.client.separate(), store: self.store.for_another_session(), ..self.clone() }
+        let runs = self.runs.as_ref().map(Runs::separate);
+        Self { client: self.client.separate(), store: self.store.for_another_session(), runs, ..self.clone() }
     }
 
     /// Returns the definition of `execute_code`. It lists the tools that exist now: call it again for each turn.
@@ -161,14 +196,18 @@ impl ExecuteCode {
         defined::<ExecuteArguments>(Self::NAME, description)
     }
 
-    /// Returns the definitions of all four tools, `execute_code` first.
+    /// Returns the definitions of all tools, `execute_code` first.
     pub fn definitions(&self) -> Vec<Definition> {
         let lookups = LOOKUPS.map(|(name, description)| match name {
             SEARCH_TOOL => defined::<SearchArguments>(name, description.to_owned()),
             DESCRIBE_TOOL => defined::<DescribeArguments>(name, description.to_owned()),
             _ => defined::<ReadArguments>(name, description.to_owned()),
         });
-        [self.definition()].into_iter().chain(lookups).collect()
+        let of_runs = RUN_TOOLS.iter().filter(|_| self.runs.is_some()).map(|(name, description)| match *name {
+            WAIT_TOOL => defined::<WaitArguments>(name, (*description).to_owned()),
+            _ => defined::<CancelArguments>(name, (*description).to_owned()),
+        });
+        [self.definition()].into_iter().chain(lookups).chain(of_runs).collect()
     }
 
     /// Runs a call of `execute_code`, and returns the report for the model. Failures are reports, too. `arguments` is
@@ -179,11 +218,17 @@ impl ExecuteCode {
             Ok(request) => request,
             Err(wrong) => return report::refused(wrong),
         };
+        if let Some(runs) = &self.runs {
+            return match self.begin(runs, request).await {
+                Ok(begun) => self.settled(begun, intent).await,
+                Err(report) => report,
+            };
+        }
         let outcome = self.client.run(request).await;
         self.report(outcome, intent).await
     }
 
-    /// Runs a call of any of the four tools, as [`call`](Self::call) does. An unknown name gives a report with
+    /// Runs a call of any of the tools, as [`call`](Self::call) does. An unknown name gives a report with
     /// `INVALID_INPUT`.
     pub async fn call_tool(&self, name: &str, arguments: Value) -> Report {
         let arguments = unwrapped(arguments);
@@ -195,7 +240,15 @@ impl ExecuteCode {
                 Ok(arguments) => Ok(self.read(arguments).await),
                 Err(wrong) => Err(wrong),
             },
-            _ => Err(format!("{}: {}", ErrorCode::InvalidInput, no_such_tool())),
+            WAIT_TOOL if let Some(runs) = &self.runs => match parse(name, arguments) {
+                Ok(arguments) => Ok(self.wait(runs, arguments).await),
+                Err(wrong) => Err(wrong),
+            },
+            CANCEL_TOOL if let Some(runs) = &self.runs => match parse(name, arguments) {
+                Ok(arguments) => Ok(self.cancel(runs, arguments).await),
+                Err(wrong) => Err(wrong),
+            },
+            _ => Err(format!("{}: {}", ErrorCode::InvalidInput, self.no_such_tool())),
         };
         done.unwrap_or_else(report::refused)
     }
@@ -204,6 +257,24 @@ impl ExecuteCode {
     #[cfg(feature = "serve-mcp")]
     pub(crate) fn pooled(self, pool: ConnectionPool) -> Self {
         Self { client: self.client.pooled(pool), ..self }
+    }
+
+    /// Returns the durable runs; `None`: code ends with its call.
+    #[cfg(feature = "serve-mcp")]
+    pub(crate) fn runs(&self) -> Option<&Runs> {
+        self.runs.as_ref()
+    }
+
+    /// Returns the tool with the results of another one.
+    #[cfg(feature = "serve-mcp")]
+    pub(crate) fn with_results_of(&self, other: &Self) -> Self {
+        Self { store: other.store.clone(), ..self.clone() }
+    }
+
+    /// Returns the tool for one of several owners of durable runs.
+    #[cfg(feature = "serve-mcp")]
+    pub(crate) fn of(&self, owner: &str) -> Self {
+        Self { runs: self.runs.as_ref().map(|runs| runs.of(owner)), ..self.clone() }
     }
 
     /// Returns the client, which connects when it is first used.
@@ -220,22 +291,22 @@ impl ExecuteCode {
         arguments.into_request(&self.limits)
     }
 
+    /// Returns the error message for a call of another tool.
+    pub(crate) fn no_such_tool(&self) -> String {
+        let names: Vec<_> = self.names().collect();
+        format!("there is no such tool; there are: {}", names.join(", "))
+    }
+
+    /// Returns the names of the tools.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let of_runs = RUN_TOOLS.iter().filter(|_| self.runs.is_some());
+        [Self::NAME].into_iter().chain(LOOKUPS.iter().chain(of_runs).map(|(name, _)| *name))
+    }
+
     /// Makes the report of an execution.
     pub(crate) async fn report(&self, outcome: Result<Outcome, Error>, intent: Option<String>) -> Report {
         report::report(outcome, intent, self.output, &self.store).await
     }
-}
-
-/// Returns `true` for the names of the four tools.
-#[cfg(feature = "serve-mcp")]
-pub(crate) fn is_tool(name: &str) -> bool {
-    name == ExecuteCode::NAME || LOOKUPS.iter().any(|(lookup, _)| *lookup == name)
-}
-
-/// Returns the error message for a call of another tool.
-pub(crate) fn no_such_tool() -> String {
-    let lookups = LOOKUPS.map(|(name, _)| name).join(", ");
-    format!("there is no such tool; there are: {}, {lookups}", ExecuteCode::NAME)
 }
 
 /// Makes a definition with the schema of an arguments type.

@@ -80,6 +80,24 @@ pub(crate) struct ReadArguments {
     pub(crate) limit: Option<usize>,
 }
 
+/// Arguments of `wait_for_run`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitArguments {
+    /// The run. Default: lists your runs that have not ended.
+    pub(crate) run: Option<String>,
+    /// Maximum time to wait, in seconds. Default: 30; maximum: 300.
+    pub(crate) seconds: Option<u64>,
+}
+
+/// Arguments of `cancel_run`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelArguments {
+    /// The run.
+    pub(crate) run: String,
+}
+
 /// Returns the schema of the limits.
 fn limits(_: &mut SchemaGenerator) -> schemars::Schema {
     let one = |name: &LimitName| (name.as_str().to_owned(), serde_json::json!({"type": "integer", "minimum": 0}));

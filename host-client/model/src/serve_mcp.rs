@@ -1,52 +1,80 @@
-//! Code execution as an MCP server: to an IDE or an assistant, all tools of a host are one server with four tools.
+//! Code execution as an MCP server: to an IDE or an assistant, all tools of a host are one server with a few tools.
 //!
 //! `execute_code` runs code that calls the tools, `search_tools` and `describe_tools` describe them, and `read_output`
 //! returns the rest of a result that was too long to show: the tools of [`agent`](crate::agent). Tool calls are
-//! reported as progress, a cancelled request cancels its execution, and approvals are requested by elicitation.
+//! reported as progress, and a cancelled request cancels its execution.
+//!
+//! - `code`: whether code outlives its request
+//! - `execute`: code that does not; `elicit`: approvals that are requested meanwhile
+//! - `durable`: code that does; `rounds`: approvals between two requests; `tasks`: such code as tasks
+//! - `owned`: whose tools, results and runs a request has; `life`, `lines`, `http`, `sessions`: the transports
 
+mod code;
+mod durable;
 mod elicit;
 mod execute;
 mod http;
 mod life;
 mod lines;
+mod owned;
 mod progress;
+mod rounds;
 mod sessions;
+mod tasks;
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::http::request::Parts;
 use relay_proto::LimitName;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, Implementation,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
+    GetTaskParams, GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
 };
-use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
-use crate::agent::{DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, is_tool, no_such_tool};
+use crate::agent::handles::Found;
+use crate::agent::{CANCEL_TOOL, DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, WAIT_TOOL};
 use crate::arguments::parse;
 use crate::output::{OutputConfig, StoreConfig};
 use crate::report::{self, refused};
+use host_client_core::Runs;
 use host_client_core::client::{Client, ConnectionPool, LazyClient};
 use host_client_core::error::Error;
 use host_client_core::host::Host;
 use host_client_core::text::{short_name, visible};
 
+use durable::Place;
+use owned::{Owned, Stateless, kept_options};
+use rounds::Round;
+
 pub use http::{HttpConfig, HttpToken, WeakToken, router};
 pub use lines::ServeError;
+pub use owned::Subject;
 
 /// Default maximum number of connections to the relay: as many as the executions that one subject may run at once.
 const CONNECTIONS: usize = 32;
 /// Default time after which a connection to the relay is given up that runs nothing.
 const CONNECTION_IDLE: Duration = Duration::from_secs(10);
 /// Requests that the server knows, if their parameters fit.
-const KNOWN_METHODS: [&str; 4] = ["initialize", "ping", "tools/list", "tools/call"];
+const KNOWN_METHODS: [&str; 9] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
 /// Maximum length of the name of a client, in bytes.
 const MAX_CLIENT_BYTES: usize = 100;
 /// Minimum time between two notifications that the tools changed.
@@ -76,6 +104,10 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 pub struct CodeServer {
     host: Arc<Host>,
     tools: ExecuteCode,
+    /// Runs of code without a journal, for clients that ask their users between two requests.
+    kept: Runs,
+    owned: Arc<OnceLock<Owned>>,
+    stateless: Arc<Stateless>,
     /// Background tasks of the session, which end with it.
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
@@ -93,8 +125,10 @@ impl CodeServer {
         Fut: Future<Output = Result<Client, Error>> + Send + 'static,
     {
         let client = LazyClient::new(Arc::clone(&host), connect);
-        let tools = ExecuteCode::new(client.pooled(ConnectionPool::new(CONNECTIONS, CONNECTION_IDLE)));
-        Self { host, tools, tasks: Arc::default() }
+        let client = client.pooled(ConnectionPool::new(CONNECTIONS, CONNECTION_IDLE));
+        let kept = Runs::in_memory(client.clone(), kept_options());
+        let tools = ExecuteCode::new(client);
+        Self { host, tools, kept, owned: Arc::default(), stateless: Arc::default(), tasks: Arc::default() }
     }
 
     /// Sets the pool of connections to the relay that all sessions share. Default: at most 32 at once, each given up when
@@ -102,6 +136,7 @@ impl CodeServer {
     #[must_use]
     pub fn connections(mut self, pool: ConnectionPool) -> Self {
         self.tools = self.tools.pooled(pool);
+        self.kept = Runs::in_memory(self.tools.client().clone(), kept_options());
         self
     }
 
@@ -121,12 +156,36 @@ impl CodeServer {
         self
     }
 
+    /// Runs all code as durable runs, as [`ExecuteCode::durable`] does. While a request waits for a run, the client's user is
+    /// asked about its calls; where a client cannot ask, the question waits for people elsewhere, such as at
+    /// `relay-host runs approve`.
+    ///
+    /// All sessions know the runs that `runs` knows. Over HTTP, a [`Subject`] among the extensions of a request narrows that
+    /// to the subject's own runs.
+    #[must_use]
+    pub fn durable(mut self, runs: Runs) -> Self {
+        self.tools = self.tools.durable(runs);
+        self
+    }
+
     /// Returns the server for another MCP session. It shares the host, but neither the approvals nor the results of
     /// this session.
     #[must_use]
     pub fn for_another_session(&self) -> Self {
-        let tools = self.tools.for_another_conversation();
-        Self { host: Arc::clone(&self.host), tools, tasks: Arc::default() }
+        let (tools, kept) = (self.tools.for_another_conversation(), self.kept.separate());
+        let (host, stateless) = (Arc::clone(&self.host), Arc::clone(&self.stateless));
+        Self { host, tools, kept, owned: Arc::default(), stateless, tasks: Arc::default() }
+    }
+
+    /// Returns the tools and the durable runs, which tasks are.
+    ///
+    /// # Errors
+    /// Method not found: there is no journal. Invalid request: the session is another subject's.
+    fn task_runs(&self, context: &RequestContext<RoleServer>) -> Result<(&ExecuteCode, &Runs), ErrorData> {
+        let tools = &self.owned(context)?.tools;
+        let runs =
+            tools.runs().ok_or_else(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks", None))?;
+        Ok((tools, runs))
     }
 }
 
@@ -146,6 +205,11 @@ fn offered(definition: Definition) -> Tool {
         }
         SEARCH_TOOL => "Find tools",
         DESCRIBE_TOOL => "Describe tools",
+        WAIT_TOOL => "Wait for a run",
+        CANCEL_TOOL => {
+            let annotations = ToolAnnotations::with_title("Cancel a run").read_only(false).idempotent(true);
+            return Tool::new(name, description, object(parameters)).with_annotations(annotations);
+        }
         _ => "Read more of a result",
     };
     let annotations = ToolAnnotations::with_title(title).read_only(true).open_world(false);
@@ -154,7 +218,11 @@ fn offered(definition: Definition) -> Tool {
 
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+        let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        if self.tools.runs().is_some() {
+            capabilities.extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), Map::new());
+        }
+        ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("relay-host", env!("CARGO_PKG_VERSION")))
             .with_instructions(
                 "Write one program with execute_code instead of many tool calls. search_tools and describe_tools say \
@@ -162,9 +230,59 @@ impl ServerHandler for CodeServer {
             )
     }
 
-    fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
-        // Later versions have no requests from server to client, and so no way to ask for an approval while code runs.
-        ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25).into()
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let Ok(_place) = self.stateless.listeners.try_acquire() else {
+            return Err(ErrorData::internal_error("there are too many subscriptions; end one of them", None));
+        };
+        let mut changes = self.host.tools().changes();
+        let telling = async {
+            while changes.changed().await.is_ok() && context.sink().notify_tool_list_changed().await.is_ok() {
+                tokio::time::sleep(TOLD_EVERY).await;
+            }
+            context.cancelled().await;
+        };
+        tokio::select! {
+            () = telling => {}
+            () = context.cancelled() => {}
+        }
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let (tools, runs) = self.task_runs(&context)?;
+        Ok(GetTaskResult::new(tasks::get(tools, runs, &request.task_id, &context).await?))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (tools, runs) = self.task_runs(&context)?;
+        if let Found::Here(run) = tasks::find(tools, runs, &request.task_id).await? {
+            rounds::answer(&run, request.input_responses, !owned::is_stateless(&context));
+        }
+        Ok(())
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let (tools, runs) = self.task_runs(&context)?;
+        // One that has ended stays as it is.
+        let found = tasks::find(tools, runs, &request.task_id).await?;
+        tools.cancel_found(runs, found, &request.task_id).await;
+        Ok(())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -199,23 +317,36 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let name = &*request.name;
-        if !is_tool(name) {
-            return Err(ErrorData::invalid_params(no_such_tool(), None));
+        let owned = self.owned(&context)?;
+        let tools = &owned.tools;
+        if !tools.names().any(|known| known == name) {
+            return Err(ErrorData::invalid_params(tools.no_such_tool(), None));
         }
         if let Some(client) = client_name(&context) {
-            self.tools.client().on_behalf_of(client);
+            tools.client().on_behalf_of(&*client);
+            for runs in tools.runs().into_iter().chain([&owned.kept]) {
+                runs.on_behalf_of(&*client);
+            }
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let report = if name == ExecuteCode::NAME {
-            // An execution reports progress, requests approvals here, and ends with its request.
-            match parse(name, arguments) {
-                Ok(arguments) => self.execute(arguments, context).await,
-                Err(wrong) => refused(wrong),
+        let names_run = arguments.get("run").is_some_and(|run| !run.is_null());
+        let round = Round::new(request.request_state.as_deref(), request.input_responses);
+        match name {
+            // These report progress and request approvals here.
+            ExecuteCode::NAME => Ok(self.run_code(owned, arguments, round, context).await),
+            WAIT_TOOL
+                if let Some(runs) = tools.runs()
+                    && names_run =>
+            {
+                match parse(name, arguments) {
+                    Ok(arguments) => {
+                        Ok(Place { tools, runs, has_handles: true, context: &context }.wait(&arguments, round).await)
+                    }
+                    Err(wrong) => Ok(CallToolResult::from(refused(wrong)).into()),
+                }
             }
-        } else {
-            self.tools.call_tool(name, arguments).await
-        };
-        Ok(CallToolResult::from(report).into())
+            _ => Ok(CallToolResult::from(tools.call_tool(name, arguments).await).into()),
+        }
     }
 
     async fn on_custom_request(

@@ -1,20 +1,24 @@
 //! `serve-mcp`: serves code execution as an MCP server.
 
+mod waiting;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_client::ConnectionPool;
 use host_client::serve_mcp::{self, CodeServer, HttpConfig, HttpToken};
+use host_client::{ConnectionPool, LazyClient, Runs};
 use rmcp::transport::stdio_pipes;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ServeArgs;
+use crate::durable::{begin_options, leave};
 use crate::exit::Failure;
+use crate::journal::AnyJournal;
 use crate::progress::Progress;
-use crate::setup::{Connector, Setup};
+use crate::setup::{Asking, Connector, Setup};
 
 /// Maximum time for clients to read their last answers when the program ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
@@ -29,15 +33,32 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         ));
     }
     let connector = Connector::new(&args.relay, Progress::new())?;
+    let journal = match args.runs.durable {
+        true => Some(AnyJournal::open(&args.runs.journal).await?.shared(&args.runs.journal)?.journal),
+        false => None,
+    };
     // No terminal is used: approvals are requested through MCP.
-    let Some(setup) = stop.run_until_cancelled(Setup::new(&args.host, None)).await else { return Ok(()) };
+    let starting = Setup::asking(&args.host, None, Asking { journal, ..Asking::default() });
+    let Some(setup) = stop.run_until_cancelled(starting).await else { return Ok(()) };
     let setup = setup?;
     let connect = {
         let connector = connector.clone();
         move |host| connector.clone().connect(host)
     };
     let pool = ConnectionPool::new(args.relay_connections, Duration::from_secs(args.relay_idle));
+    let runs = match args.runs.durable {
+        true => {
+            let client = LazyClient::new(Arc::clone(&setup.host), connect.clone()).pooled(pool.clone());
+            Some(Runs::new(client, begin_options(&args.runs))?.of(owner(args.http)))
+        }
+        false => None,
+    };
     let server = CodeServer::new(Arc::clone(&setup.host), connect).connections(pool);
+    let server = match &runs {
+        Some(runs) => server.durable(runs.clone()),
+        None => server,
+    };
+    let taking_over = runs.clone().map(|runs| tokio::spawn(waiting::take_over(runs, setup.servers())));
     let server = args.limit.iter().fold(server, |server, (name, value)| server.limit(*name, *value));
     let served = match args.http {
         None => {
@@ -56,8 +77,22 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
             over_http(server, address, config).await
         }
     };
+    if let Some(taking_over) = taking_over {
+        taking_over.abort();
+    }
+    if let Some(runs) = runs {
+        leave(runs).await;
+    }
     tokio::join!(connector.close(), setup.close());
     served
+}
+
+/// Returns the owner of the runs: over standard input and output the user of the system, over HTTP all who may use the server.
+fn owner(http: Option<SocketAddr>) -> String {
+    match http {
+        Some(_) => "http".to_owned(),
+        None => format!("user:{}", rustix::process::getuid().as_raw()),
+    }
 }
 
 /// Returns a token that SIGINT, SIGTERM or SIGHUP cancels.

@@ -38,7 +38,7 @@ pub(crate) fn with_feedback(error: ToolFailed) -> ToolExecutionError {
 }
 
 impl ExecuteCode {
-    /// Returns all four tools for an agent of rig. `execute_code` alone is a tool of rig by itself.
+    /// Returns all tools for an agent of rig. `execute_code` alone is a tool of rig by itself.
     pub fn rig_tools(&self) -> Vec<DynamicTool> {
         let tool = |Definition { name, description, parameters, .. }: Definition| {
             let (called, tools) = (name.clone(), self.clone());

@@ -17,6 +17,8 @@ use host_client_core::rules::approval::{Approval, ApprovalRequest, Approver, Cal
 use host_client_core::rules::prompt;
 use host_client_core::text::visible;
 
+/// Name of the approver, for events and the audit.
+pub(super) const BY: &str = "MCP elicitation";
 /// Maximum length of the intent that a person is shown, in bytes.
 const MAX_INTENT_BYTES: usize = 500;
 /// Length of the lines of the intent, in characters.
@@ -34,7 +36,7 @@ pub(super) struct Questions(mpsc::Receiver<Question>);
 /// Makes an approver, and the queue of its questions. One question at a time is open.
 pub(super) fn approver() -> (impl Approver, Questions) {
     let (questions, asked) = mpsc::channel(1);
-    let approver = CallbackApprover::new("MCP elicitation", move |request| {
+    let approver = CallbackApprover::new(BY, move |request| {
         let questions = questions.clone();
         async move {
             let (answer, answered) = oneshot::channel();
@@ -84,7 +86,7 @@ impl Questions {
 ///
 /// # Errors
 /// The reason why it cannot be asked, worded for the model.
-async fn ask(
+pub(super) async fn ask(
     peer: &Peer<RoleServer>,
     request: &ApprovalRequest,
     intent: Option<&str>,
@@ -95,24 +97,34 @@ async fn ask(
              allows the tool, or use another client",
         );
     }
-    let unasked = "the question could not be made";
-    let scopes = ["once", "execution", "session"].map(str::to_owned).to_vec();
-    // The choices have no titles, which older clients do not support.
-    let scopes = EnumSchema::builder(scopes)
-        .title("Allow")
-        .description(
-            "once: this call. execution: this tool, with any arguments, until the code ends. \
-             session: this tool, with any arguments, until the connection ends.",
-        )
-        .build();
-    let requested_schema = ElicitationSchema::builder().required_enum_schema("allow", scopes).build();
-    let requested_schema = requested_schema.map_err(|_| unasked)?;
-    let (message, file) = question(request, intent).await;
-    let params = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
-    let request = ServerRequest::ElicitRequest(ElicitRequest::new(params));
+    let (form, file) = form(request, intent, true).await.ok_or("the question could not be made")?;
     // No timeout: the deadline of the call ends the wait.
-    let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
+    let sent =
+        peer.send_cancellable_request(ServerRequest::ElicitRequest(form), PeerRequestOptions::no_options()).await;
     sent.map(|sent| (sent, file)).map_err(|_| "the MCP client is gone")
+}
+
+/// Makes the form of a question, and the file that holds all of it, if it is too long for a message; `None`: that is not
+/// possible. `has_session`: a tool can be allowed for a session.
+pub(super) async fn form(
+    request: &ApprovalRequest,
+    intent: Option<&str>,
+    has_session: bool,
+) -> Option<(ElicitRequest, Option<NamedTempFile>)> {
+    let mut scopes = vec!["once".to_owned(), "execution".to_owned()];
+    let mut description = "once: this call. execution: this tool, with any arguments, until the code ends.".to_owned();
+    if has_session {
+        scopes.push("session".to_owned());
+        description.push_str(" session: this tool, with any arguments, until the connection ends.");
+    }
+    // The choices have no titles, which older clients do not support.
+    let scopes = EnumSchema::builder(scopes).title("Allow").description(description).build();
+    let requested_schema = ElicitationSchema::builder().required_enum_schema("allow", scopes).build().ok()?;
+    let (message, file) = question(request, intent).await;
+    Some((
+        ElicitRequest::new(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }),
+        file,
+    ))
 }
 
 /// Formats the question. Every line that the code or a server wrote is indented, so that a client that renders Markdown
@@ -184,7 +196,7 @@ async fn write_whole(request: ApprovalRequest) -> io::Result<NamedTempFile> {
 }
 
 /// Reads the answer. Anything but one of the three choices denies the call.
-fn read_answer(reply: &ElicitResult) -> Approval {
+pub(super) fn read_answer(reply: &ElicitResult) -> Approval {
     let deny = |reason: &str| Approval::Deny { reason: Some(reason.to_owned()) };
     let allowed = reply.content.as_ref().and_then(|content| content.get("allow")).and_then(Value::as_str);
     match (&reply.action, allowed) {

@@ -1,4 +1,4 @@
-//! `execute_code` over MCP: one execution for one request, and its report as an MCP result.
+//! `execute_code` over MCP as code that ends with its request. Reports as MCP results.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -21,25 +21,29 @@ use host_client_core::error::Error;
 /// Maximum time that the last progress, or the withdrawal of a question, may delay the answer.
 const SIDE_WITHIN: Duration = Duration::from_secs(1);
 
+/// Waits for `running` until its request is cancelled or its session ends: then this drops it and returns `None`.
+pub(super) async fn until_given_up<T>(
+    context: &RequestContext<RoleServer>,
+    running: impl Future<Output = T>,
+) -> Option<T> {
+    let running = context.ct.run_until_cancelled(running);
+    match context.extensions.get::<SessionLife>() {
+        Some(life) => life.over().run_until_cancelled(running).await.flatten(),
+        None => running.await,
+    }
+}
+
 impl CodeServer {
     /// Runs code for a request, with progress and approvals.
-    pub(super) async fn execute(&self, arguments: ExecuteArguments, context: RequestContext<RoleServer>) -> Report {
+    pub(super) async fn execute(&self, arguments: ExecuteArguments, context: &RequestContext<RoleServer>) -> Report {
         let (request, intent) = match self.tools.request(arguments) {
             Ok(request) => request,
             Err(wrong) => return refused(wrong),
         };
         let (approver, questions) = elicit::approver();
-        let running = self.run(request.approver(approver), Progress::new(&context));
-        // Cancelling the request drops the execution, which cancels it, and so does the end of the session. The questions
-        // are asked in the task of the request, so that the client knows what they belong to.
-        let life = context.extensions.get::<SessionLife>().cloned();
-        let running = context.ct.run_until_cancelled(running);
-        let running = async {
-            match &life {
-                Some(life) => life.over().run_until_cancelled(running).await.flatten(),
-                None => running.await,
-            }
-        };
+        // Dropping the execution cancels it. The questions are asked in the task of the request, so that the client knows
+        // what they belong to.
+        let running = until_given_up(context, self.run(request.approver(approver), Progress::new(context)));
         match beside(running, questions.ask_all(context.peer.clone(), intent.clone())).await {
             Some(outcome) => self.tools.report(outcome, intent).await,
             // The client seldom reads the answer of a cancelled request.
@@ -88,7 +92,7 @@ fn block(number: usize, attachment: Attachment) -> ContentBlock {
 }
 
 /// Runs two futures at once, and returns the output of `main`. `side` gets a second more to end.
-async fn beside<T>(main: impl Future<Output = T>, side: impl Future<Output = ()>) -> T {
+pub(super) async fn beside<T>(main: impl Future<Output = T>, side: impl Future<Output = ()>) -> T {
     match select(pin!(main), pin!(side)).await {
         Either::Left((outcome, side)) => {
             // After this time it is dropped.

@@ -44,7 +44,7 @@ impl CodeServer {
     /// cancelled. Code that runs then is stopped.
     ///
     /// # Errors
-    /// [`ServeError::NoClient`]: the first message was no `initialize`, or there was none.
+    /// [`ServeError::NoClient`]: the first message began no session, or there was none.
     /// [`ServeError::Broken`]: the server panicked.
     pub async fn serve_lines(
         self,

@@ -3,6 +3,7 @@
 mod approvals;
 mod calls;
 mod cancelling;
+mod durable;
 mod http;
 mod inspector;
 mod life;
@@ -12,6 +13,7 @@ mod python;
 mod raw;
 mod relay;
 mod results;
+mod rounds;
 mod sessions;
 mod setup;
 mod starting;

@@ -148,7 +148,7 @@ async fn what_does_not_fit_a_message_is_in_a_file_until_it_is_answered() {
 #[tokio::test]
 async fn a_question_that_nobody_waits_for_is_withdrawn() {
     let setup = Setup::new();
-    let mut client = Client::asking(&setup).await;
+    let mut client = Client::asked_by_requests(&setup).await;
     // The call is given up.
     let limits = json!({"approval_ms": 200});
     let id = client.begin("execute_code", json!({"code": WRITES, "limits": limits})).await;
@@ -168,13 +168,13 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
 async fn an_approval_is_for_one_client_alone() {
     let setup = Setup::new();
     let server = setup.serve_http().await;
-    let mut first = Client::asking_over_http(&server).await;
+    let mut first = Client::in_session(&server).await;
     let id = begin(&mut first, WRITES).await;
     first.question().await;
     first.allow("session").await;
     assert!(ran(&end(&mut first, id).await));
 
-    let mut second = Client::asking_over_http(&server).await;
+    let mut second = Client::in_session(&server).await;
     let id = begin(&mut second, WRITES).await;
     second.question().await;
     second.answer("decline", Value::Null).await;

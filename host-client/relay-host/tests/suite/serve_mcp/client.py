@@ -1,7 +1,9 @@
 """An MCP client made of the official SDK. It does what the lines on its standard input say, and tells what happens.
 
-Usage: client.py [--asks] stdio PROGRAM ARGUMENT...
-       client.py [--asks] http URL [TOKEN]
+Usage: client.py [--asks] [--legacy] stdio PROGRAM ARGUMENT...
+       client.py [--asks] [--legacy] http URL [TOKEN]
+
+With --legacy it speaks the newest revision of MCP that has a handshake, else the newest that the server has.
 
 Each line is a JSON object. Commands: {"do": "list"}, {"do": "call", "id", "name", "arguments", "progress"},
 {"do": "cancel", "id"}, {"do": "answer", "action", "content"}. At the end of the input it closes the connection.
@@ -80,15 +82,16 @@ async def serve(client):
 
 
 async def main(arguments):
-    asks = arguments[0] == "--asks"
-    how, where, *rest = arguments[asks:]
+    options = {"--asks", "--legacy"}.intersection(arguments[:2])
+    how, where, *rest = arguments[len(options):]
     if how == "stdio":
         server = StdioServerParameters(command=where, args=rest, env=dict(os.environ))
     else:
         headers = {"Authorization": f"Bearer {rest[0]}"} if rest else {}
         timeout = httpx2.Timeout(30, read=300)
         server = streamable_http_client(where, http_client=httpx2.AsyncClient(headers=headers, timeout=timeout))
-    async with Client(server, elicitation_callback=ask if asks else None) as client:
+    mode = "legacy" if "--legacy" in options else "auto"
+    async with Client(server, elicitation_callback=ask if "--asks" in options else None, mode=mode) as client:
         say(ready=client.protocol_version)
         await serve(client)
     say(closed=True)

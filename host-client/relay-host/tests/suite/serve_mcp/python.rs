@@ -19,6 +19,8 @@ pub(crate) struct Client {
     said: Lines<BufReader<ChildStdout>>,
     /// The messages that came while another one was waited for.
     heard: VecDeque<Value>,
+    /// The revision of MCP that it speaks with the server.
+    pub(crate) revision: String,
     calls: u64,
 }
 
@@ -26,6 +28,12 @@ impl Client {
     /// A client that starts the server.
     pub(crate) async fn over_stdio(setup: &Setup) -> Self {
         Self::start(&[], "stdio", &[vec![RELAY_HOST.to_owned()], setup.arguments()].concat()).await
+    }
+
+    /// The same, with a person whom the server can ask by requests of its own.
+    pub(crate) async fn asked_by_requests(setup: &Setup) -> Self {
+        let program = [vec![RELAY_HOST.to_owned()], setup.arguments()].concat();
+        Self::start(&["--asks", "--legacy"], "stdio", &program).await
     }
 
     /// The same, with a person whom the server can ask.
@@ -42,6 +50,11 @@ impl Client {
         Self::start(&["--asks"], "http", std::slice::from_ref(&server.url)).await
     }
 
+    /// The same, in a session: with a revision of MCP that has them.
+    pub(crate) async fn in_session(server: &HttpServer) -> Self {
+        Self::start(&["--asks", "--legacy"], "http", std::slice::from_ref(&server.url)).await
+    }
+
     async fn start(options: &[&str], how: &str, arguments: &[String]) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/serve_mcp/client.py");
         let mut command = Command::new(program("python3"));
@@ -49,8 +62,9 @@ impl Client {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap()).lines();
         let commands = child.stdin.take();
-        let mut client = Self { child, commands, said, heard: VecDeque::new(), calls: 0 };
-        client.hear(|said| said.get("ready").is_some()).await;
+        let mut client = Self { child, commands, said, heard: VecDeque::new(), revision: String::new(), calls: 0 };
+        let ready = client.hear(|said| said.get("ready").is_some()).await;
+        client.revision = ready["ready"].as_str().unwrap().to_owned();
         client
     }
 

@@ -16,12 +16,45 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// A client that has said hello.
-    pub(crate) async fn start(setup: &Setup) -> Self {
+    /// A client that says of itself what it can with each request: of the revision 2026-07-28.
+    pub(crate) async fn without_session(setup: &Setup) -> Self {
         let mut command = setup.command();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()).lines());
-        let mut raw = Self { child, input, output };
+        Self { child, input, output }
+    }
+
+    /// Sends such a request, and returns its answer.
+    pub(crate) async fn request(&mut self, id: u64, method: &str, mut params: Value, capabilities: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        self.send(json!({"id": id, "method": method, "params": params})).await;
+        self.answer(id).await
+    }
+
+    pub(crate) async fn call(&mut self, id: u64, tool: &str, arguments: Value, capabilities: Value) -> Value {
+        self.request(id, "tools/call", json!({"name": tool, "arguments": arguments}), capabilities).await
+    }
+
+    /// Waits until all servers behind the program have started.
+    pub(crate) async fn ready(&mut self) {
+        let mut id = 2_000_000;
+        loop {
+            let found = self.call(id, "search_tools", json!({"query": "x"}), json!({})).await;
+            if found["result"]["structuredContent"]["still_starting"].as_array().is_none_or(Vec::is_empty) {
+                return;
+            }
+            id += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A client that has said hello.
+    pub(crate) async fn start(setup: &Setup) -> Self {
+        let mut raw = Self::without_session(setup).await;
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
         });

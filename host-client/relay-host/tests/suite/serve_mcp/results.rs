@@ -24,7 +24,7 @@ async fn a_large_value_is_summarized_and_can_be_read_by_its_handle() {
     let setup = Setup::new();
     // Two sessions of one process.
     let server = setup.serve_http().await;
-    let (mut client, mut other) = (Client::over_http(&server, None).await, Client::over_http(&server, None).await);
+    let (mut client, mut other) = (Client::in_session(&server).await, Client::in_session(&server).await);
     client.list().await;
     let result = client.execute(ISSUES).await;
     let shown = text(&result);

@@ -46,7 +46,7 @@ async fn an_approval_for_the_session_outlives_its_connections_to_the_relay() {
     let setup = Setup::new().option("--relay-idle", "0");
     let server = setup.serve_http().await;
     let writes = "try { await mcp.call('fake.writes', {}) } catch (e) { return e.code }";
-    let mut client = Client::asking_over_http(&server).await;
+    let mut client = Client::in_session(&server).await;
     let id = client.begin("execute_code", json!({"code": writes})).await;
     client.question().await;
     client.allow("session").await;
@@ -54,7 +54,7 @@ async fn an_approval_for_the_session_outlives_its_connections_to_the_relay() {
     assert_eq!(client.value(writes).await, "TOOL_FAILED");
     assert!(!client.was_asked());
 
-    let mut other = Client::asking_over_http(&server).await;
+    let mut other = Client::in_session(&server).await;
     let id = other.begin("execute_code", json!({"code": writes})).await;
     other.question().await;
     other.answer("decline", json!(null)).await;
