@@ -1,7 +1,9 @@
 //! Command line of the program.
 
+mod approvals;
 mod durable;
 mod host;
+mod ui;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,10 +13,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use host_client::{LimitName, Phase};
 
+pub(crate) use self::approvals::{ApprovalArgs, LinkArgs};
 pub(crate) use self::durable::{
-    CallName, DurableArgs, JournalArgs, ResumeArgs, RunName, RunsArgs, RunsCommand, RunsCommon,
+    BeginArgs, CallName, DurableArgs, JournalArgs, ResumeArgs, RunName, RunsArgs, RunsCommand, RunsCommon,
 };
 pub(crate) use self::host::HostArgs;
+pub(crate) use self::ui::UiArgs;
 
 /// Examples below the help of the program and of its commands.
 const EXAMPLES: &str = "\
@@ -83,6 +87,8 @@ pub(crate) enum Command {
     /// List, show, decide, go on with, cancel and forget durable runs, which `run --durable` began
     #[command(after_help = RUNS_EXAMPLES)]
     Runs(RunsArgs),
+    /// Serve a page of the durable runs in a journal, the calls that wait for an approval, and the audit log
+    Ui(UiArgs),
     /// List the tools that code can call, or show one with its types and schemas
     #[command(after_help = TOOLS_EXAMPLES)]
     Tools(ToolsArgs),
@@ -185,16 +191,10 @@ pub(crate) struct RunArgs {
     /// Print one JSON object with the value or the error, the output, warnings and usage
     #[arg(long, conflicts_with = "fit")]
     pub(crate) json: bool,
-    /// Run it so that it goes on after the end of this program, of the relay and of the machine; --journal has it
-    #[arg(long, requires = "journal")]
-    pub(crate) durable: bool,
-    /// Time in which a person can approve a call of a durable run, restarts included, in seconds
-    #[arg(long, default_value_t = 604_800, value_name = "SECONDS", requires = "durable", value_parser = seconds())]
-    pub(crate) approval_within: u64,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
+    pub(crate) runs: BeginArgs,
     #[command(flatten)]
-    pub(crate) durably: DurableArgs,
+    pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
@@ -231,6 +231,8 @@ pub(crate) struct CallArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ReplArgs {
     #[command(flatten)]
+    pub(crate) approvals: ApprovalArgs,
+    #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
     #[command(flatten)]
     pub(crate) host: HostArgs,
@@ -266,6 +268,8 @@ pub(crate) struct ServeArgs {
     /// Lower a limit of every execution, such as wall_ms=5000; a model can lower it further
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     pub(crate) limit: Vec<(LimitName, u64)>,
+    #[command(flatten)]
+    pub(crate) runs: BeginArgs,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]

@@ -7,7 +7,8 @@ use host_client::runs::RunState;
 use host_client::{LazyClient, Run, RunOptions, RunStatus, Runs};
 use serde_json::{Value, json};
 
-use crate::args::{DurableArgs, HostArgs, RelayArgs, RunArgs};
+use crate::approvals::{Approvals, SharedJournal};
+use crate::args::{ApprovalArgs, BeginArgs, DurableArgs, HostArgs, RelayArgs, RunArgs};
 use crate::exit::{Failure, UNFINISHED};
 use crate::interrupt::Interrupts;
 use crate::journal::AnyJournal;
@@ -15,7 +16,7 @@ use crate::output::{note, print_value};
 use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::run::{read, request};
-use crate::setup::{Connector, Setup, is_attended};
+use crate::setup::{Asking, Connector, Setup, is_attended};
 
 /// Maximum time until the journal has the status of the runs that wait, before they are left.
 const NOTED_WITHIN: Duration = Duration::from_secs(2);
@@ -25,6 +26,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Durable runs with their tools and their relay. [`DurableSession::close`] ends what was started for them.
 pub(crate) struct DurableSession {
     pub(crate) runs: Runs,
+    /// `true`: people can decide at this program, which waits for them.
+    pub(crate) is_attended: bool,
+    approvals: Option<Approvals>,
     setup: Setup,
     connector: Connector,
 }
@@ -44,30 +48,41 @@ impl DurableSession {
     pub(crate) async fn open(
         host: &HostArgs,
         relay: &RelayArgs,
-        journal: AnyJournal,
+        approvals: &ApprovalArgs,
+        journal: SharedJournal,
         options: RunOptions,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let connector = Connector::new(relay, progress.clone())?;
-        let setup = Setup::with_journal(host, Some(progress), Some(journal)).await?;
+        let approvals = Approvals::open(approvals, Some(&journal)).await?;
+        let asking = Asking { approvals: approvals.as_ref(), journal: Some(journal.journal) };
+        let setup = Setup::asking(host, Some(progress), asking).await?;
+        let is_attended = approvals.as_ref().map_or_else(is_attended, |approvals| approvals.is_served);
         let connect = {
             let connector = connector.clone();
             move |host| connector.clone().connect(host)
         };
         let runs = Runs::new(LazyClient::new(Arc::clone(&setup.host), connect), options)?;
-        Ok(Self { runs, setup, connector })
+        Ok(Self { runs, is_attended, approvals, setup, connector })
     }
 
     /// Gives the runs that have not ended back to the journal, then ends the tools and the relay.
     pub(crate) async fn close(self) {
-        let Self { runs, setup, connector } = self;
-        // A run that is left too early would be listed as running.
-        let _ = tokio::time::timeout(NOTED_WITHIN, noted(&runs)).await;
-        runs.leave().await;
-        drop(runs);
+        let Self { runs, approvals, setup, connector, .. } = self;
+        if let Some(approvals) = &approvals {
+            approvals.delivered().await;
+        }
+        leave(runs).await;
         setup.close().await;
         connector.close().await;
     }
+}
+
+/// Gives the runs that have not ended back to the journal.
+pub(crate) async fn leave(runs: Runs) {
+    // A run that is left too early would be listed as running.
+    let _ = tokio::time::timeout(NOTED_WITHIN, noted(&runs)).await;
+    runs.leave().await;
 }
 
 /// Waits until the journal has the status of all runs that wait for a person.
@@ -86,6 +101,11 @@ pub(crate) fn options(args: &DurableArgs) -> RunOptions {
     RunOptions { passivate_after: args.passivate_after(), any_build: args.any_build, ..RunOptions::default() }
 }
 
+/// Returns the settings of durable runs that begin in this program.
+pub(crate) fn begin_options(args: &BeginArgs) -> RunOptions {
+    RunOptions { approval_within: Duration::from_secs(args.approval_within), ..options(&args.durably) }
+}
+
 /// Runs the command `run --durable`.
 pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failure> {
     if args.json {
@@ -102,16 +122,15 @@ pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failur
 async fn begin(args: &RunArgs, progress: &Progress) -> Result<(String, Followed), Failure> {
     let code = read(&args.file)?;
     let mut interrupts = Interrupts::new()?;
-    let journal = AnyJournal::open(&args.journal).await?;
-    let within = Duration::from_secs(args.approval_within);
-    let options = RunOptions { approval_within: within, ..options(&args.durably) };
-    let opening = DurableSession::open(&args.host, &args.relay, journal, options, progress);
+    let journal = AnyJournal::open(&args.runs.journal).await?.shared(&args.runs.journal)?;
+    let options = begin_options(&args.runs);
+    let opening = DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options, progress);
     let session = interrupts.during(opening).await?;
     let begun = session.runs.start(request(code, &args.execution)).await;
     let followed = match begun {
         Ok(run) => {
             note(&format!("run {}", run.id()));
-            Ok((run.id().to_string(), follow(&run, progress, &mut interrupts).await))
+            Ok((run.id().to_string(), follow(&run, session.is_attended, progress, &mut interrupts).await))
         }
         Err(error) => Err(error.into()),
     };
@@ -121,10 +140,10 @@ async fn begin(args: &RunArgs, progress: &Progress) -> Result<(String, Followed)
 
 /// Follows a run until it ends, until it waits for a person who is not here, or until a signal. Its output is printed with its
 /// end: so it is printed once, whichever process sees the end.
-pub(crate) async fn follow(run: &Run, progress: &Progress, interrupts: &mut Interrupts) -> Followed {
+pub(crate) async fn follow(run: &Run, is_attended: bool, progress: &Progress, interrupts: &mut Interrupts) -> Followed {
     let watching = progress.watch(run.events(), false);
     let followed = tokio::select! {
-        followed = over(run) => followed,
+        followed = over(run, is_attended) => followed,
         () = interrupts.next() => Followed::Interrupted,
     };
     // The events of a run that goes on have no end.
@@ -133,9 +152,8 @@ pub(crate) async fn follow(run: &Run, progress: &Progress, interrupts: &mut Inte
     followed
 }
 
-/// Waits until a run ends, or waits for a person who is not here.
-pub(crate) async fn over(run: &Run) -> Followed {
-    let is_attended = is_attended();
+/// Waits until a run ends, or waits for a person who is not here, unless `is_attended`.
+pub(crate) async fn over(run: &Run, is_attended: bool) -> Followed {
     match run.until(|state| !is_attended && matches!(state, RunState::WaitingForApproval(_))).await {
         RunState::WaitingForApproval(calls) => Followed::Waiting(calls),
         _ => Followed::Ended(Box::new(Ended { outcome: run.outcome().await, printed: 0 })),

@@ -1,9 +1,11 @@
 //! The journal of the command line: an SQLite file, or a Postgres database.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use host_client::{Host, Journal, PostgresJournal, SqliteJournal};
+use host_client::{Journal, PostgresJournal, SqliteJournal};
 
+use crate::approvals::{SharedJournal, secret_file};
 use crate::args::JournalArgs;
 use crate::exit::Failure;
 
@@ -48,12 +50,17 @@ impl AnyJournal {
         }
     }
 
-    /// Gives the journal to a host.
-    pub(crate) fn given_to(self, host: Host) -> Host {
-        match self {
-            Self::Sqlite(journal) => host.journal(journal),
-            Self::Postgres(journal) => host.journal(*journal),
-        }
+    /// Returns the journal for several parts of the program, with the file for the secret of approval links.
+    pub(crate) fn shared(self, args: &JournalArgs) -> Result<SharedJournal, Failure> {
+        let secret_file = match &self {
+            Self::Sqlite(_) => Some(secret_file(Path::new(name(args)?))),
+            Self::Postgres(_) => None,
+        };
+        let journal: Arc<dyn Journal> = match self {
+            Self::Sqlite(journal) => Arc::new(journal),
+            Self::Postgres(journal) => Arc::new(*journal),
+        };
+        Ok(SharedJournal { journal, secret_file })
     }
 }
 

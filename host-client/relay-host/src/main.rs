@@ -1,6 +1,7 @@
 //! `relay-host`: runs code on a sandbox relay from the command line, with the tools of MCP servers, and serves code
 //! execution to MCP clients.
 
+mod approvals;
 mod args;
 mod audit;
 mod call;
@@ -24,6 +25,7 @@ mod serve;
 mod session;
 mod setup;
 mod tools;
+mod ui;
 mod warnings;
 
 use std::io::IsTerminal as _;
@@ -85,9 +87,10 @@ fn log(progress: &Progress, usual: &str) {
 /// Runs one command.
 async fn command(command: Command, progress: &Progress) -> Result<(), Failure> {
     match command {
-        Command::Run(args) if args.durable => durable::run(args, progress).await,
+        Command::Run(args) if args.runs.durable => durable::run(args, progress).await,
         Command::Run(args) => run::run(args, progress).await,
         Command::Runs(args) => runs::runs(args, progress).await,
+        Command::Ui(args) => ui::ui(args).await,
         Command::Tools(args) => tools::tools(args, progress).await,
         Command::Call(args) => call::call(args, progress).await,
         Command::Repl(args) => repl::repl(args, progress).await,

@@ -8,12 +8,16 @@ use host_client::runs::{self, RunVerdict};
 use host_client::{Journal, RunId, RunStatus};
 use serde_json::json;
 
+use crate::approvals;
 use crate::args::{CallName, RunName, RunsArgs, RunsCommand, RunsCommon};
 use crate::exit::Failure;
+use crate::interrupt::Interrupts;
 use crate::journal::AnyJournal;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
-use find::{every, find};
+pub(crate) use find::every;
+use find::find;
+pub(crate) use show::is_held;
 
 /// Runs the command.
 pub(crate) async fn runs(args: RunsArgs, progress: &Progress) -> Result<(), Failure> {
@@ -26,6 +30,14 @@ pub(crate) async fn runs(args: RunsArgs, progress: &Progress) -> Result<(), Fail
         RunsCommand::Approve { call, common } => decide(&call, RunVerdict::Approve, &common).await,
         RunsCommand::Deny { call, reason, common } => decide(&call, RunVerdict::Deny { reason }, &common).await,
         RunsCommand::Resume(args) => resume::resume(&args, progress).await,
+        RunsCommand::Links { links, journal } => {
+            let journal = AnyJournal::open_existing(&journal).await?.shared(&journal)?;
+            let mut interrupts = Interrupts::new()?;
+            tokio::select! {
+                served = approvals::serve(&links, &journal) => served,
+                () = interrupts.next() => Ok(()),
+            }
+        }
         RunsCommand::Cancel { run, common } => cancel(&run, &common).await,
         RunsCommand::Forget { run, common } => forget(&run, &common).await,
     }
@@ -93,7 +105,7 @@ async fn next(journal: &dyn Journal, id: &RunId) -> Result<String, Failure> {
 }
 
 /// Returns the name of the user, as far as the environment tells.
-fn user() -> String {
+pub(crate) fn user() -> String {
     let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| "relay-host".to_owned())
 }

@@ -4,36 +4,46 @@ use std::sync::Arc;
 
 use host_client::{Client, ClientConfig, LocalRelay};
 
-use crate::args::{HostArgs, RelayArgs};
+use crate::approvals::Approvals;
+use crate::args::{ApprovalArgs, HostArgs, RelayArgs};
 use crate::connection;
 use crate::exit::Failure;
 use crate::output::{inline, note};
 use crate::progress::Progress;
-use crate::setup::{Setup, config};
+use crate::setup::{Asking, Setup, config};
 
 /// Session with a relay. [`Session::close`] ends what was started for it.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) setup: Setup,
+    /// Approvals by links; `None`: people are asked at the terminal.
+    _approvals: Option<Approvals>,
     /// Relay of this session's own, which ends with it; `None` if `--relay` names one.
     _own: Option<LocalRelay>,
 }
 
 impl Session {
     /// Mounts the tools, and connects to the relay.
-    pub(crate) async fn open(host: &HostArgs, relay: &RelayArgs, progress: &Progress) -> Result<Self, Failure> {
-        let (setup, (config, own)) = tokio::try_join!(Setup::new(host, Some(progress)), find(relay))?;
+    pub(crate) async fn open(
+        host: &HostArgs,
+        relay: &RelayArgs,
+        approvals: &ApprovalArgs,
+        progress: &Progress,
+    ) -> Result<Self, Failure> {
+        let approvals = Approvals::open(approvals, None).await?;
+        let asking = Asking { approvals: approvals.as_ref(), journal: None };
+        let (setup, (config, own)) = tokio::try_join!(Setup::asking(host, Some(progress), asking), find(relay))?;
         let client = Client::connect(config, Arc::clone(&setup.host)).await?;
         connection::report(&client, progress);
         for warning in client.warnings() {
             note(&format!("warning: {}", inline(&warning.message)));
         }
-        Ok(Self { client, setup, _own: own })
+        Ok(Self { client, setup, _approvals: approvals, _own: own })
     }
 
     /// Ends the session, then the tools, then the session's own relay.
     pub(crate) async fn close(self) {
-        let Self { client, setup, _own: own } = self;
+        let Self { client, setup, _approvals, _own: own } = self;
         drop(client);
         setup.close().await;
         drop(own);

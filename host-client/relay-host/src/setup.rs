@@ -8,17 +8,18 @@ use host_client::audit::{Redaction, SyncMode};
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
-    Approval, ApprovalRequest, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host, LocalRelay,
-    McpConfig, McpOptions, McpServers, Mount, Policy, RemoteAccess, ServerState, ServerStatus, TerminalApprover, Tools,
+    Approval, ApprovalRequest, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host, Journal,
+    LocalRelay, McpConfig, McpOptions, McpServers, Mount, Policy, RemoteAccess, ServerState, ServerStatus,
+    TerminalApprover, Tools,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::approvals::Approvals;
 use crate::args::{HostArgs, RelayArgs};
 use crate::commands::commands;
 use crate::connection;
 use crate::exit::Failure;
-use crate::journal::AnyJournal;
 use crate::openapi::documents;
 use crate::output::{inline, note};
 use crate::progress::Progress;
@@ -30,6 +31,13 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(30);
 const MIN_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Ways to ask people, beside the terminal.
+#[derive(Default)]
+pub(crate) struct Asking<'a> {
+    pub(crate) approvals: Option<&'a Approvals>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
+}
 
 /// Host of a command. [`Setup::close`] ends what was started for it.
 pub(crate) struct Setup {
@@ -45,16 +53,17 @@ impl Setup {
     /// Mounts everything that the arguments name. With `progress`, a person at the terminal sees the progress and is
     /// asked for approvals. Files are checked before MCP servers are started, so that errors show early.
     pub(crate) async fn new(args: &HostArgs, progress: Option<&Progress>) -> Result<Self, Failure> {
-        Self::with_journal(args, progress, None).await
+        Self::asking(args, progress, Asking::default()).await
     }
 
-    /// Does the same for durable runs in a journal. Where there is no terminal to ask at, people decide by the journal.
-    pub(crate) async fn with_journal(
+    /// Does the same with durable runs in a journal, or with approvals by links. Where there is no terminal to ask at, people
+    /// decide by the journal.
+    pub(crate) async fn asking(
         args: &HostArgs,
         progress: Option<&Progress>,
-        journal: Option<AnyJournal>,
+        asking: Asking<'_>,
     ) -> Result<Self, Failure> {
-        let mut setup = Self::without_servers(args, progress, journal).await?;
+        let mut setup = Self::without_servers(args, progress, asking).await?;
         let (host, servers) = (Arc::clone(&setup.host), Arc::clone(&setup.servers));
         let (within, redact) = (Duration::from_secs(args.start_timeout), args.redact.clone());
         let report = async move |progress: Option<&Progress>| {
@@ -71,7 +80,7 @@ impl Setup {
 
     /// Does the same for a person who is shown the policy's warnings in another way.
     pub(crate) async fn without_warnings(args: &HostArgs, progress: &Progress) -> Result<Self, Failure> {
-        let setup = Self::without_servers(args, Some(progress), None).await?;
+        let setup = Self::without_servers(args, Some(progress), Asking::default()).await?;
         started(&setup.servers, Duration::from_secs(args.start_timeout), Some(progress)).await;
         Ok(setup)
     }
@@ -80,16 +89,17 @@ impl Setup {
     async fn without_servers(
         args: &HostArgs,
         progress: Option<&Progress>,
-        journal: Option<AnyJournal>,
+        asking: Asking<'_>,
     ) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args)?;
-        let host = match progress {
-            Some(progress) => attended(host, progress, journal.is_some()),
-            None => host,
+        let host = match (asking.approvals, progress) {
+            (Some(approvals), _) => host.approver(approvals.approver.clone()),
+            (None, Some(progress)) => attended(host, progress, asking.journal.is_some()),
+            (None, None) => host,
         };
-        let host = match journal {
-            Some(journal) => journal.given_to(host),
+        let host = match asking.journal {
+            Some(journal) => host.journal(journal),
             None => host,
         };
         let within = Duration::from_secs(args.start_timeout);
@@ -103,6 +113,11 @@ impl Setup {
         }
         let (servers, reports) = (Arc::new(servers), JoinSet::new());
         Ok(Self { host: Arc::new(host), servers, reports, audit, _mounts: mounts })
+    }
+
+    /// Returns the MCP servers.
+    pub(crate) fn servers(&self) -> Arc<McpServers> {
+        Arc::clone(&self.servers)
     }
 
     /// Returns the names of the MCP servers that are not connected, so that their tools are not known.

@@ -6,6 +6,8 @@
 
 mod access;
 mod address;
+#[cfg(feature = "post")]
+pub(crate) mod post;
 
 use std::error::Error as _;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{HostArgs, RelayArgs, seconds};
+use super::{ApprovalArgs, HostArgs, LinkArgs, RelayArgs, seconds};
 
 /// Option for the journal.
 #[derive(Debug, Args)]
@@ -15,11 +15,27 @@ pub(crate) struct JournalArgs {
     pub(crate) journal: Option<String>,
 }
 
+/// Options for durable runs that begin in this program.
+#[derive(Debug, Args)]
+pub(crate) struct BeginArgs {
+    /// Run code so that it goes on after the end of this program, of the relay and of the machine; --journal has it
+    #[arg(long, requires = "journal")]
+    pub(crate) durable: bool,
+    /// Time in which a person can approve a call of a durable run, restarts included, in seconds
+    #[arg(long, default_value_t = 604_800, value_name = "SECONDS", requires = "durable", value_parser = seconds())]
+    pub(crate) approval_within: u64,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) durably: DurableArgs,
+}
+
 /// Options for durable runs that go on in this program.
 #[derive(Debug, Args)]
 pub(crate) struct DurableArgs {
     /// Time for which the code of a durable run waits for a person or a timer before it is taken off its relay, in
-    /// seconds. Without a terminal, the program then ends with the status 4 if a person has to decide
+    /// seconds. Then `serve-mcp` gives the model a handle; `run` and `resume` end with the status 4 if a person has to
+    /// decide and there is no terminal
     #[arg(long, default_value_t = 30, value_name = "SECONDS", value_parser = seconds())]
     pub(crate) passivate_after: u64,
     /// Go on with a run at a relay of another build than the one that it began on
@@ -77,6 +93,14 @@ pub(crate) enum RunsCommand {
     },
     /// Go on with a run that no process goes on with, and wait for its outcome. Give the same tools and rules as to `run`
     Resume(Box<ResumeArgs>),
+    /// Serve the pages of approval links, until Ctrl-C or SIGTERM. Programs that go on with runs of the journal take notice
+    /// of the decisions
+    Links {
+        #[command(flatten)]
+        links: LinkArgs,
+        #[command(flatten)]
+        journal: JournalArgs,
+    },
     /// Cancel a run: at once where a process goes on with it, else as soon as one does
     Cancel {
         #[command(flatten)]
@@ -136,6 +160,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) common: RunsCommon,
     #[command(flatten)]
     pub(crate) durably: DurableArgs,
+    #[command(flatten)]
+    pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]

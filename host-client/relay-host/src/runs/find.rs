@@ -13,7 +13,7 @@ const PAGE: usize = 256;
 const MAX_NAMED: usize = 5;
 
 /// Returns all runs in the order in which they began; with `unfinished`, without those that have ended.
-pub(super) async fn every(journal: &dyn Journal, unfinished: bool) -> Result<Vec<RunHead>, Failure> {
+pub(crate) async fn every(journal: &dyn Journal, unfinished: bool) -> Result<Vec<RunHead>, Failure> {
     let (mut heads, mut after) = (Vec::new(), None);
     loop {
         let page = runs::list(journal, RunFilter { unfinished, limit: PAGE, after }).await?;

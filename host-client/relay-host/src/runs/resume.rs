@@ -21,7 +21,9 @@ pub(super) async fn resume(args: &ResumeArgs, progress: &Progress) -> Result<(),
         Some(name) => Some(find(journal.journal(), name).await?),
         None => None,
     };
-    let opening = DurableSession::open(&args.host, &args.relay, journal, options(&args.durably), progress);
+    let journal = journal.shared(&args.common.journal)?;
+    let opening =
+        DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options(&args.durably), progress);
     let session = interrupts.during(opening).await?;
     let ended = match &one {
         Some(id) => resume_one(&session, id, args, progress, &mut interrupts).await,
@@ -40,7 +42,7 @@ async fn resume_one(
     interrupts: &mut Interrupts,
 ) -> Result<(), Failure> {
     let run = session.runs.resume(id).await?;
-    let followed = follow(&run, progress, interrupts).await;
+    let followed = follow(&run, session.is_attended, progress, interrupts).await;
     followed.show(id.as_str(), args.common.json, None, progress)
 }
 
@@ -58,8 +60,9 @@ async fn resume_all(
         status = worse(status, UNFINISHED);
         line(id, json, "left", &error.to_string())?;
     }
-    let mut following: JoinSet<_> =
-        recovered.runs.into_iter().map(|run| async move { (run.id().clone(), over(&run).await) }).collect();
+    let is_attended = session.is_attended;
+    let over = |run: host_client::Run| async move { (run.id().clone(), over(&run, is_attended).await) };
+    let mut following: JoinSet<_> = recovered.runs.into_iter().map(over).collect();
     progress.say(format!("runs that go on: {}", following.len()));
     loop {
         let ended = tokio::select! {

@@ -1,10 +1,11 @@
 //! Prints runs of a journal, for a person or as JSON.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use host_client::durable::RunHead;
 use host_client::runs::{self, CallSummary, RunSummary};
 use host_client::{Journal, RunStatus};
+use relay_proto::time::now_ms;
 use serde_json::{Value, json};
 
 use super::find::find;
@@ -23,7 +24,7 @@ pub(super) async fn show(journal: &dyn Journal, name: &str, json: bool) -> Resul
 }
 
 /// Returns `true` if a process goes on with the run.
-pub(super) fn is_held(head: &RunHead) -> bool {
+pub(crate) fn is_held(head: &RunHead) -> bool {
     head.claim.as_ref().is_some_and(|claim| claim.until_ms > now_ms())
 }
 
@@ -127,11 +128,6 @@ fn shortened(value: &Value) -> String {
         Some((at, _)) => format!("{}… (cut; --json shows all)", inline(&json[..at])),
         None => inline(&json).into_owned(),
     }
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Formats a time, in UTC.

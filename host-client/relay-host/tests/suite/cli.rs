@@ -11,6 +11,7 @@ mod durable;
 mod exits;
 mod folder;
 mod interrupts;
+mod links;
 mod many;
 mod next_week;
 mod openapi;
@@ -21,6 +22,7 @@ mod runs;
 mod story;
 mod terminal;
 mod tools;
+mod ui;
 
 use std::time::{Duration, Instant};
 

@@ -108,6 +108,13 @@ impl RemoteAccess {
         Reach { is_public_allowed: !self.is_private_only, networks: self.networks.clone() }
     }
 
+    /// Leaves one host, and the networks and authorities.
+    #[cfg(feature = "post")]
+    pub(crate) fn only_to(mut self, host: &str) -> Result<Self, InvalidAccess> {
+        self.hosts.clear();
+        self.and(host)
+    }
+
     /// Adds one host to the access.
     pub(crate) fn and(mut self, host: &str) -> Result<Self, InvalidAccess> {
         self.hosts.push(AllowedHost::parse(host)?);

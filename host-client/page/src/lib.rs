@@ -1,0 +1,17 @@
+//! Pages for people: links by which they decide about tool calls, a webhook that tells of them, and the page of a journal.
+//!
+//! Applications name the crate `host-client` with its feature `page`, which exports all of this.
+//! - [`links`]: signed links, each for one call and its exact arguments; [`webhook`]: the approver that hands them out
+//! - [`Page`] in `ui`: runs, approvals that wait and the audit log, for whoever has its token
+//! - `shown`: untrusted texts as HTML, with hidden characters made visible; `guard`: what holds for every page
+#![warn(missing_docs)]
+
+mod guard;
+pub mod links;
+mod shown;
+mod ui;
+pub mod webhook;
+
+pub use links::{ApprovalLinks, LinkError, LinkSecret};
+pub use ui::{NoRandom, Page};
+pub use webhook::{WebhookApprover, WebhookConfig, WebhookError, WebhookSecret};

@@ -1,0 +1,143 @@
+//! A question as its page shows it, whether it waits in this process or in the journal.
+
+use aws_lc_rs::digest;
+use host_client_core::durable::{Journal, JournalError};
+use host_client_core::runs::{self, CallSummary, RunSummary, RunVerdict};
+use host_client_core::{Approval, ApprovalRequest, RunError, RunId};
+use serde_json::Value;
+
+use super::open::Decided;
+use super::token::{Place, Token};
+use super::{ApprovalLinks, digest_of};
+
+/// The name for journal and audit of whoever decides by a link.
+const BY: &str = "approval link";
+
+/// A question as its page shows it.
+pub(super) struct Question {
+    pub(super) code: String,
+    pub(super) line: Option<usize>,
+    pub(super) tool: String,
+    pub(super) description: String,
+    pub(super) rule: String,
+    pub(super) arguments: String,
+    /// `true`: the arguments are not shown whole, and cannot be approved here.
+    pub(super) is_shortened: bool,
+    /// The run and the number of the call; `None`: the run is not durable.
+    pub(super) run: Option<(RunId, u64)>,
+}
+
+/// Returns the SHA-256 of what a decision is about.
+pub(super) fn sha256(request: &ApprovalRequest) -> [u8; 32] {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    let arguments = request.arguments.to_string();
+    for part in [request.tool.as_str(), &arguments, &request.code, &request.description] {
+        hash.update(&(part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let mut result = [0; 32];
+    result.copy_from_slice(hash.finish().as_ref());
+    result
+}
+
+impl Question {
+    fn of_request(request: &ApprovalRequest) -> Self {
+        Self {
+            code: request.code.to_string(),
+            line: request.line,
+            tool: request.tool.to_string(),
+            description: request.description.clone(),
+            rule: request.rule.to_string(),
+            arguments: indented(&request.arguments),
+            is_shortened: false,
+            run: None,
+        }
+    }
+
+    fn of_run(run: RunSummary, call: CallSummary) -> Self {
+        Self {
+            code: run.code,
+            line: call.line,
+            tool: call.tool,
+            description: call.description.unwrap_or_default(),
+            rule: call.rule.unwrap_or_default(),
+            arguments: call.arguments.as_ref().map(indented).unwrap_or_default(),
+            is_shortened: call.is_shortened,
+            run: Some((run.head.id, call.call)),
+        }
+    }
+}
+
+impl ApprovalLinks {
+    /// Returns the question of a link; `None`: it does not wait any more, or is another one.
+    ///
+    /// # Errors
+    /// [`RunError`]: the journal cannot be read.
+    pub(super) async fn question(&self, token: &Token) -> Result<Option<Question>, RunError> {
+        match &token.place {
+            Place::Open(id) => {
+                let request = self.0.open.get(id).filter(|request| sha256(request) == token.question);
+                Ok(request.map(|request| Question::of_request(&request)))
+            }
+            Place::Run { run, call } => {
+                let Some(journal) = &self.0.journal else { return Ok(None) };
+                let Some((mut found, index)) = waiting(&**journal, run, *call).await? else { return Ok(None) };
+                let asked = found.calls.swap_remove(index);
+                let hash = asked.question_sha256.map(digest_of);
+                Ok((hash == Some(token.question)).then(|| Question::of_run(found, asked)))
+            }
+        }
+    }
+
+    /// Decides. The first decision counts.
+    ///
+    /// # Errors
+    /// [`RunError`]: the journal cannot be used.
+    pub(super) async fn decide(&self, token: &Token, verdict: RunVerdict) -> Result<Decided, RunError> {
+        let (run, call) = match &token.place {
+            Place::Open(id) => {
+                let approval = match verdict {
+                    RunVerdict::Approve => Approval::Once,
+                    RunVerdict::Deny { reason } => Approval::Deny { reason },
+                };
+                return Ok(self.0.open.decide(id, approval));
+            }
+            Place::Run { run, call } => (run, *call),
+        };
+        let Some(journal) = &self.0.journal else { return Ok(Decided::Over) };
+        let found = match waiting(&**journal, run, call).await? {
+            Some((found, index)) => found.calls.into_iter().nth(index).and_then(|call| call.question_sha256),
+            None => return Ok(Decided::Before),
+        };
+        let Some(hash) = found.filter(|hash| digest_of(*hash) == token.question) else {
+            return Ok(Decided::Over);
+        };
+        match runs::decide_on(&**journal, (run, call), hash, verdict, BY).await {
+            Ok(()) => Ok(Decided::Now),
+            Err(RunError::Journal(JournalError::Instructed { .. }) | RunError::NotAsked { .. }) => Ok(Decided::Before),
+            Err(RunError::Journal(JournalError::Unknown(_)) | RunError::OtherQuestion { .. }) => Ok(Decided::Over),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns a run with the index of a call that waits for a person; `None`: it does not wait, or somebody has decided.
+async fn waiting(journal: &dyn Journal, run: &RunId, call: u64) -> Result<Option<(RunSummary, usize)>, RunError> {
+    let found = match runs::show(journal, run).await {
+        Ok(found) => found,
+        Err(RunError::Journal(JournalError::Unknown(_))) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let instructions = journal.instructions_of(run.clone()).await?;
+    // A cancelled run, number 0, is not decided on any more.
+    let is_decided = instructions.iter().any(|it| it.call == call || it.call == 0);
+    if is_decided || !found.waiting().contains(&call) {
+        return Ok(None);
+    }
+    let index = found.calls.iter().position(|it| it.call == call);
+    Ok(index.map(|index| (found, index)))
+}
+
+fn indented(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
