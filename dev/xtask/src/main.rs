@@ -6,11 +6,13 @@ mod dist;
 mod docker;
 mod house;
 mod metadata;
+mod python;
 mod raise;
 mod run;
 mod selection;
 mod static_build;
 mod system;
+mod typescript;
 mod v8;
 
 use std::path::{Path, PathBuf};
@@ -162,7 +164,9 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     let mut tests = cargo_with_lints()?;
     tests.args(["test", "--locked"]).args(selection::TESTS);
     run::check_within(run::TEST_LIMIT, &mut tests)?;
+    python::test()?;
     models()?;
+    typescript::test()?;
     if system::is_debian() {
         // CI requires it. On another machine the packages for it may be missing.
         v8::configure_only(is_ci())?;

@@ -52,9 +52,9 @@ pub(crate) struct Package<'a> {
     pub(crate) licence: Option<&'a str>,
     /// The folder of its manifest.
     pub(crate) folder: &'a Path,
-    /// Whether it is one of the workspace.
+    /// `true`: it is a member of the workspace.
     pub(crate) is_member: bool,
-    /// Whether its manifest allows it to be published.
+    /// `true`: its manifest allows it to be published.
     pub(crate) publish: bool,
     /// Fields of its manifest that are missing.
     pub(crate) lacks: Vec<&'static str>,

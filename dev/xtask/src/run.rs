@@ -1,6 +1,6 @@
 //! Runs other programs: prints the purpose of each before, and what failed after.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,10 +15,10 @@ pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Environment variables for a program.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
-/// Variables for every cargo that this program starts.
+/// Variables for every cargo and every [`program`] that this program starts.
 static ENVIRONMENT: Mutex<Environment> = Mutex::new(Vec::new());
 
-/// Adds variables for every cargo that this program starts from now on.
+/// Adds variables for every cargo and every [`program`] from now on.
 pub(crate) fn add_environment(environment: Environment) {
     if let Ok(mut all) = ENVIRONMENT.lock() {
         all.extend(environment);
@@ -27,15 +27,21 @@ pub(crate) fn add_environment(environment: Environment) {
 
 /// Returns a command for the cargo that runs this program.
 pub(crate) fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    if let Ok(all) = ENVIRONMENT.lock() {
-        cargo.envs(all.iter().map(|(name, value)| (name, value)));
-    }
+    let mut cargo = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // The user means a relative folder from where the command was typed; this program has gone to another folder.
     if let (Some(_), Ok(target)) = (std::env::var_os("CARGO_TARGET_DIR"), target_folder()) {
         cargo.env("CARGO_TARGET_DIR", target);
     }
     cargo
+}
+
+/// Returns a command for a program with the variables of [`add_environment`].
+pub(crate) fn program(name: impl AsRef<OsStr>) -> Command {
+    let mut program = Command::new(name);
+    if let Ok(all) = ENVIRONMENT.lock() {
+        program.envs(all.iter().map(|(name, value)| (name, value)));
+    }
+    program
 }
 
 /// Returns a command for cargo with Clippy's lints, so that a build checks them as well and no second pass is needed. A
