@@ -17,6 +17,7 @@ pages! {
     journal = "docs/journal.md",
     lost_connections = "docs/lost-connections.md",
     mcp_and_openapi = "docs/mcp-and-openapi.md",
+    page = "docs/page.md",
     policies_and_approvals = "docs/policies-and-approvals.md",
     rust = "docs/rust.md",
     tokens_and_tls = "docs/tokens-and-tls.md",

@@ -14,8 +14,9 @@ use crate::programs::program;
 
 const SECRET: &str = "a secret of the tests of the pages, which is long enough";
 
-/// Lists the languages of blocks. Blocks of `text` show output of programs.
-const LANGUAGES: [&str; 10] = ["js", "json", "py", "rust", "sh", "sql", "text", "toml", "ts", "yaml"];
+/// Lists the languages of blocks. Blocks of `text` show output of programs. Those of `ts` are code for the sandbox; those of
+/// `typescript` are programs that use the npm package, whose tests run them.
+const LANGUAGES: [&str; 11] = ["js", "json", "py", "rust", "sh", "sql", "text", "toml", "ts", "typescript", "yaml"];
 
 /// Finds the blocks of some languages, with file and line.
 fn blocks(languages: &[&str]) -> Vec<(String, Block)> {

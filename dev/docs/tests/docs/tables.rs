@@ -162,6 +162,7 @@ fn every_flag_of_relay_host_is_described_and_no_other() {
         &["runs", "approve"],
         &["runs", "deny"],
         &["runs", "resume"],
+        &["runs", "links"],
         &["call"],
         &["repl"],
         &["tools"],
@@ -186,6 +187,17 @@ fn every_flag_of_relay_host_is_described_and_no_other() {
             assert!(known.contains(name), "{}: there is no flag --{name}", page.name);
         }
     }
+}
+
+#[test]
+fn every_flag_of_ui_is_described() {
+    let page = page("docs/page.md");
+    let described: BTreeSet<_> = first_cells(&page, &["flag of ui"])
+        .into_iter()
+        .map(|cell| cell.split(' ').next().unwrap().to_owned())
+        .collect();
+    let flags: BTreeSet<_> = flags("relay-host", &["ui"]).into_iter().map(|flag| format!("--{}", flag.name)).collect();
+    assert_eq!(described, flags);
 }
 
 #[test]
