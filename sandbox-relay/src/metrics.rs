@@ -254,6 +254,10 @@ pub(crate) fn keep() -> Result<PrometheusHandle, BuildError> {
     LazyLock::force(&BUSY);
     Refusal::ALL.into_iter().for_each(|reason| counter!(REFUSED, "reason" => reason.as_str()).absolute(0));
     counter!(ENDED, "outcome" => "ok").absolute(0);
+    // What alerts look at.
+    for code in [ErrorCode::Overloaded, ErrorCode::WorkerLost, ErrorCode::Internal] {
+        counter!(ENDED, "outcome" => code.as_str()).absolute(0);
+    }
     counter!(RESUMES, "result" => "resumed").absolute(0);
     [SessionLoss::Expired, SessionLoss::Gap, SessionLoss::Drained].into_iter().for_each(|loss| {
         counter!(LOST, "reason" => loss_name(loss)).absolute(0);

@@ -23,7 +23,8 @@ pub async fn get(address: &str, path: &str) -> io::Result<(u16, Value)> {
 /// [`io::Error`]: the server does not answer, or not with HTTP.
 pub async fn get_text(address: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
+    // An answer to version 1.0 ends with the connection: none comes in chunks.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: relay\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();
     within(stream.read_to_string(&mut answer)).await?;

@@ -17,7 +17,7 @@ struct Needed {
     packages: &'static [&'static str],
 }
 
-const NEEDED: [Needed; 7] = [
+const NEEDED: [Needed; 8] = [
     Needed { name: "npm", check: ("npm", &["--version"]), packages: &["nodejs", "npm"] },
     Needed {
         name: "python3 with venv",
@@ -33,6 +33,8 @@ const NEEDED: [Needed; 7] = [
     },
     // Lets the days pass in which an approval is awaited.
     Needed { name: "faketime", check: ("faketime", &["--version"]), packages: &["faketime"] },
+    // Reads relays with the rules of `deploy`.
+    Needed { name: "prometheus", check: ("promtool", &["--version"]), packages: &["prometheus"] },
     // Programs in the README and the docs, whose commands the tests run.
     Needed { name: "curl", check: ("curl", &["--version"]), packages: &["curl"] },
     Needed { name: "openssl", check: ("openssl", &["version"]), packages: &["openssl"] },

@@ -44,6 +44,9 @@ async fn what_happened_is_counted() {
     let before = scrape(&address).await;
     for (series, value) in [
         ("sandbox_relay_executions_total{outcome=\"ok\"}", 0.0),
+        ("sandbox_relay_executions_total{outcome=\"OVERLOADED\"}", 0.0),
+        ("sandbox_relay_executions_total{outcome=\"WORKER_LOST\"}", 0.0),
+        ("sandbox_relay_executions_total{outcome=\"INTERNAL\"}", 0.0),
         ("sandbox_relay_connections_refused_total{reason=\"token\"}", 0.0),
         ("sandbox_relay_sessions{state=\"connected\"}", 1.0),
         ("sandbox_relay_executions{state=\"running\"}", 0.0),

@@ -1,0 +1,1 @@
+//! Has only tests: what is in this folder runs as an operator runs it.

@@ -1,0 +1,6 @@
+//! Runs what operators get with the programs that it is for: Prometheus, HAProxy, systemd, Helm's engine.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod dashboard;
+mod prometheus;
+mod support;
