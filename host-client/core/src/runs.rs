@@ -23,7 +23,7 @@ mod turns;
 use std::time::Duration;
 
 pub use crate::durable::error::RunError;
-pub use admin::{CallSummary, RunSummary, RunVerdict, cancel, decide, decide_on, forget, list, show};
+pub use admin::{CallSummary, QuestionState, RunSummary, RunVerdict, cancel, decide, decide_on, forget, list, show};
 pub use handle::{Run, RunState};
 pub use registry::{Recovered, Runs};
 

@@ -1,11 +1,13 @@
 //! Texts from untrusted sources, made safe for people, records and messages: bounded in length, without hidden
 //! characters.
 
+mod indent;
 mod shorten;
 mod visible;
 
 use relay_proto::id::MAX_TOOL_NAME_BYTES;
 
+pub use indent::{Indented, indented};
 pub use shorten::{clipped, shortened, shortened_text};
 pub use visible::visible;
 

@@ -1,8 +1,10 @@
 //! What holds for every page: headers that keep scripts and frames away, and the check of the address that a request names.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use askama::Template;
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse as _, Response};
@@ -27,6 +29,10 @@ const HEADERS: [(HeaderName, &str); 9] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), microphone=(), geolocation=()"),
     (HeaderName::from_static("x-robots-tag"), "noindex"),
 ];
+/// The maximum length of a form, in bytes.
+const MAX_FORM_BYTES: usize = 16 << 10;
+/// The maximum time for which a form is read.
+const FORM_WITHIN: Duration = Duration::from_secs(20);
 /// Script of the page.
 const SCRIPT: &str = include_str!("../assets/page.js");
 /// Style of all pages.
@@ -66,7 +72,10 @@ fn is_loopback(named: &str) -> bool {
 /// Refuses requests that name another host, and adds the headers to every answer.
 pub(crate) async fn guarded(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
     let mut response = if hosts.admit(request.headers()) {
-        next.run(request).await
+        match read(request).await {
+            Ok(request) => next.run(request).await,
+            Err(refused) => refused.into_response(),
+        }
     } else {
         (StatusCode::MISDIRECTED_REQUEST, "this server has another name\n").into_response()
     };
@@ -74,6 +83,19 @@ pub(crate) async fn guarded(State(hosts): State<Hosts>, request: Request, next: 
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
+}
+
+/// Reads the body of a request, so that no handler waits for a slow peer.
+///
+/// # Errors
+/// The answer to one that is too long or too slow.
+async fn read(request: Request) -> Result<Request, (StatusCode, &'static str)> {
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(FORM_WITHIN, to_bytes(body, MAX_FORM_BYTES)).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body))),
+        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "the form is too long, or broke off\n")),
+        Err(_elapsed) => Err((StatusCode::REQUEST_TIMEOUT, "the form did not come in time\n")),
+    }
 }
 
 /// Returns `true` if a browser says that a page of another origin has made the request.

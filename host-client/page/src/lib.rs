@@ -3,15 +3,20 @@
 //! Applications name the crate `host-client` with its feature `page`, which exports all of this.
 //! - [`links`]: signed links, each for one call and its exact arguments; [`webhook`]: the approver that hands them out
 //! - [`Page`] in `ui`: runs, approvals that wait and the audit log, for whoever has its token
-//! - `shown`: untrusted texts as HTML, with hidden characters made visible; `guard`: what holds for every page
+//! - [`serve()`]: a server with limits
+//! - `decision`: the form by which a person decides; `shown`: untrusted texts as HTML, with hidden characters made visible
+//! - `guard`: what holds for every page
 #![warn(missing_docs)]
 
+mod decision;
 mod guard;
 pub mod links;
+mod serve;
 mod shown;
 mod ui;
 pub mod webhook;
 
 pub use links::{ApprovalLinks, LinkError, LinkSecret};
+pub use serve::{ServeLimits, serve};
 pub use ui::{NoRandom, Page};
 pub use webhook::{WebhookApprover, WebhookConfig, WebhookError, WebhookSecret};

@@ -3,7 +3,15 @@
 use std::fmt;
 
 use askama::filters::{Html, HtmlSafe, escape};
-use host_client_core::text::visible;
+use host_client_core::text::{indented, visible};
+use serde_json::Value;
+
+/// The maximum length of a text that a page shows, in bytes.
+const MAX_BYTES: usize = 2 << 20;
+/// The maximum number of its lines.
+const MAX_LINES: usize = 20_000;
+/// The last second of the year 9999, in s since 1970. No later time can be written.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 /// A piece of text as HTML. Hidden characters are escapes such as `\u{202e}` inside of `<mark>`.
 #[derive(Debug, Clone)]
@@ -16,6 +24,58 @@ pub(crate) struct Line {
     pub(crate) text: Shown,
     /// `true`: it makes the call.
     pub(crate) is_marked: bool,
+}
+
+/// A text of a bounded length, in lines.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    pub(crate) lines: Vec<Line>,
+    /// `true`: it is the start alone.
+    pub(crate) is_shortened: bool,
+}
+
+impl Text {
+    /// Makes the lines of a text, of which one may be marked.
+    pub(crate) fn new(text: &str, marked: Option<usize>) -> Self {
+        let start = &text[..text.floor_char_boundary(MAX_BYTES)];
+        let mut is_shortened = start.len() < text.len();
+        let line = |(index, line): (usize, &str)| {
+            let line = line.strip_suffix('\r').unwrap_or(line);
+            Line { number: index + 1, text: Shown::new(line, true), is_marked: marked == Some(index + 1) }
+        };
+        let mut found = start.split('\n').enumerate();
+        let lines = found.by_ref().take(MAX_LINES).map(line).collect();
+        is_shortened |= found.next().is_some();
+        Self { lines, is_shortened }
+    }
+
+    /// Makes the lines of a value as indented JSON. No more than what is shown is ever made of it.
+    pub(crate) fn json(value: &Value) -> Self {
+        Self::json_within(value, MAX_BYTES)
+    }
+
+    /// Does the same with at most so many bytes.
+    pub(crate) fn json_within(value: &Value, max_bytes: usize) -> Self {
+        let json = indented(value, max_bytes, MAX_LINES);
+        let text = Self::new(&json.text, None);
+        Self { is_shortened: json.is_shortened || text.is_shortened, ..text }
+    }
+
+    /// Makes the lines of a text that was shortened before.
+    pub(crate) fn shortened(self, is_shortened: bool) -> Self {
+        Self { is_shortened: self.is_shortened || is_shortened, ..self }
+    }
+}
+
+/// Formats a time in ms since 1970, in UTC. One that no date has is shown as the nearest that has.
+pub(crate) fn time(ms: i64) -> String {
+    seconds(u64::try_from(ms).unwrap_or_default() / 1_000)
+}
+
+/// Formats a time in s since 1970, in UTC.
+pub(crate) fn seconds(seconds: u64) -> String {
+    let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(LAST_SECOND));
+    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 #[derive(Debug, Clone)]
@@ -61,15 +121,6 @@ impl Shown {
     }
 }
 
-/// Makes the lines of a text, of which one may be marked.
-pub(crate) fn lines(text: &str, marked: Option<usize>) -> Vec<Line> {
-    let line = |(index, line): (usize, &str)| {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        Line { number: index + 1, text: Shown::new(line, true), is_marked: marked == Some(index + 1) }
-    };
-    text.split('\n').enumerate().map(line).collect()
-}
-
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let escaped = |text: &str, f: &mut fmt::Formatter<'_>| match escape(text, Html) {
@@ -113,11 +164,40 @@ mod tests {
 
     #[test]
     fn lines_keep_their_tabs_and_one_is_marked() {
-        let lines = lines("a\r\n\tb\rc\n", Some(2));
-        let texts: Vec<_> = lines.iter().map(|line| (line.number, line.text.to_string(), line.is_marked)).collect();
+        let text = Text::new("a\r\n\tb\rc\n", Some(2));
+        assert!(!text.is_shortened);
+        let texts: Vec<_> =
+            text.lines.iter().map(|line| (line.number, line.text.to_string(), line.is_marked)).collect();
         assert_eq!(
             texts,
             [(1, "a".into(), false), (2, "\tb<mark>\\r</mark>c".into(), true), (3, String::new(), false)]
         );
+    }
+
+    #[test]
+    fn a_text_is_shown_in_part_if_it_is_very_long() {
+        let lines = "x\n".repeat(MAX_LINES);
+        assert!(Text::new(&lines, None).is_shortened && !Text::new(&lines[..lines.len() - 1], None).is_shortened);
+        assert_eq!(Text::new(&lines, None).lines.len(), MAX_LINES);
+        assert!(Text::new(&"é".repeat(MAX_BYTES), None).is_shortened);
+        assert!(!Text::json(&"w".repeat(MAX_BYTES - 2).into()).is_shortened);
+        assert!(Text::json(&"w".repeat(MAX_BYTES).into()).is_shortened);
+        let mut deep = serde_json::json!(vec![0; 900]);
+        for _ in 0..120 {
+            deep = serde_json::json!([deep.clone()]);
+        }
+        // Its JSON has 2 kB, and 220 kB if it is indented.
+        assert!(!Text::json(&deep).is_shortened);
+        let wide = serde_json::json!(vec![deep; 100]);
+        let Text { lines, is_shortened } = Text::json(&wide);
+        assert!(is_shortened && lines.len() < MAX_LINES, "{}", lines.len());
+    }
+
+    #[test]
+    fn every_time_is_written() {
+        assert_eq!(time(0), "1970-01-01T00:00:00Z");
+        assert_eq!(time(i64::MIN), "1970-01-01T00:00:00Z");
+        assert_eq!(time(253_402_300_799_999), "9999-12-31T23:59:59Z");
+        assert_eq!(time(i64::MAX), "9999-12-31T23:59:59Z");
     }
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
@@ -27,8 +27,6 @@ use serde::Deserialize;
 use crate::guard::{self, Hosts, guarded, is_foreign};
 use session::{SessionKey, Sessions, random_name};
 
-/// The maximum length of a form, in bytes.
-const MAX_FORM_BYTES: usize = 16 << 10;
 /// What the name of a session's cookie begins with. The rest is random, so that two pages do not overwrite each other's.
 const COOKIE_NAME: &str = "relay_page";
 
@@ -155,7 +153,6 @@ impl Page {
         Router::new()
             .route("/", get(front).post(sign_in))
             .merge(views)
-            .layer(DefaultBodyLimit::max(MAX_FORM_BYTES))
             .route("/assets/page.css", get(guard::style))
             .route("/assets/page.js", get(guard::script))
             .fallback(async || {
@@ -244,19 +241,16 @@ async fn signed_in(State(page): State<Page>, mut request: Request, next: Next) -
 
 /// Answers a request that failed.
 fn failed(session: &SessionKey, error: &RunError) -> Response {
-    let status = match error {
-        RunError::Journal(JournalError::Unknown(_)) => StatusCode::NOT_FOUND,
-        RunError::Journal(JournalError::Instructed { .. })
-        | RunError::NotAsked { .. }
-        | RunError::OtherQuestion { .. } => StatusCode::CONFLICT,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+    let (status, title) = match error {
+        RunError::Journal(JournalError::Unknown(_)) => (StatusCode::NOT_FOUND, "Not found"),
+        RunError::Journal(JournalError::Instructed { .. }) | RunError::NotAsked { .. } => {
+            (StatusCode::CONFLICT, "Already decided")
+        }
+        RunError::OtherQuestion { .. } => (StatusCode::CONFLICT, "Another question"),
+        RunError::TooLate { .. } => (StatusCode::CONFLICT, "Too late"),
+        RunError::Over(_) => (StatusCode::CONFLICT, "The run is over"),
+        RunError::Shortened { .. } => (StatusCode::CONFLICT, "Not approved"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "That did not work"),
     };
-    let title = if status == StatusCode::CONFLICT { "Already decided" } else { "That did not work" };
     guard::page(status, &Message::new(&session.form_token, title, &error.to_string()))
-}
-
-/// Formats a time, in UTC.
-fn time(ms: i64) -> String {
-    let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(ms).unwrap_or_default());
-    humantime::format_rfc3339_seconds(at).to_string()
 }

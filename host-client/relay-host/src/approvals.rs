@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use host_client::page::{self, ServeLimits};
 use host_client::{ApprovalLinks, Journal, LinkSecret, WebhookApprover, WebhookConfig, WebhookSecret};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -53,11 +54,7 @@ impl Approvals {
         let is_served = listener.is_some();
         if let Some(listener) = listener {
             let router = links.router();
-            server.spawn(async move {
-                if let Err(error) = axum::serve(listener, router).await {
-                    tracing::error!(%error, "the server of approval links broke off");
-                }
-            });
+            server.spawn(async move { match page::serve(listener, router, ServeLimits::default()).await {} });
         }
         let approver = WebhookApprover::new(links, config).map_err(Failure::usage)?;
         Ok(Some(Self { approver, is_served, _server: server }))
@@ -139,14 +136,14 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
 /// Serves the pages of approval links of a journal's runs, until a signal.
 ///
 /// # Errors
-/// Status 2: the arguments do not fit together, or an address cannot be used. Status 1: the server broke off.
+/// Status 2: the arguments do not fit together, or an address cannot be used.
 pub(crate) async fn serve(args: &LinkArgs, journal: &SharedJournal) -> Result<(), Failure> {
     if args.approval_listen.is_none() {
         return Err(Failure::usage("name the address to serve approval links at with --approval-listen"));
     }
     let (links, listener) = links(args, Some(journal)).await?;
     match listener {
-        Some(listener) => axum::serve(listener, links.router()).await.map_err(Failure::failed),
+        Some(listener) => match page::serve(listener, links.router(), ServeLimits::default()).await {},
         None => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use host_client::page::Page;
+use host_client::page::{self, Page, ServeLimits};
 
 use crate::approvals::listen;
 use crate::args::UiArgs;
@@ -41,7 +41,7 @@ pub(crate) async fn ui(args: UiArgs) -> Result<(), Failure> {
     // The token opens the page once.
     print(&address)?;
     tokio::select! {
-        served = axum::serve(listener, page.router()) => served.map_err(Failure::failed),
+        never = page::serve(listener, page.router(), ServeLimits::default()) => match never {},
         () = interrupts.next() => Ok(()),
     }
 }

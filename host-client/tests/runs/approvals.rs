@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host_client::durable::JournalError;
-use host_client::runs::{RunState, RunVerdict, cancel, decide, show};
+use host_client::runs::{QuestionState, RunState, RunVerdict, cancel, decide, show};
 use host_client::{
-    Approval, ApprovalRequest, CallbackApprover, ErrorCode, ExecuteRequest, Host, LimitName, Policy, RunError,
-    RunStatus, Tools,
+    Approval, ApprovalRequest, CallbackApprover, Client, ErrorCode, ExecuteRequest, Host, LimitName, LocalRelay,
+    Policy, RunError, RunId, RunOptions, RunStatus, Runs, Tools,
 };
 use relay_test_support::within;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::stage::{Folder, Ledger, Relays, nothing, runs, tools, value};
+use crate::stage::{Folder, Ledger, Relays, nothing, options, runs, tools, value};
 
 const CODE: &str = "
     const before = await mcp.call('t.again', {n: 1});
@@ -83,6 +83,83 @@ async fn another_process_decides_by_the_journal_while_nobody_runs_it() {
     assert_eq!(within(recovered.runs[0].outcome()).await.unwrap().value().unwrap(), json!([2, true]));
     ledger.assert_each_once([1, 2, 3]);
     assert_eq!(show(&journal, &id).await.unwrap().calls[1].decided_by.as_deref(), Some("Cy"));
+}
+
+#[tokio::test]
+async fn nothing_is_decided_too_late_or_about_a_run_that_is_over() {
+    let (folder, relays, ledger) = (Folder::new(), Relays::default(), Ledger::default());
+    let begin = async |seconds| {
+        let client = relays.client(asking(&folder, tools(&ledger, nothing)).await);
+        let approval_within = Duration::from_secs(seconds);
+        let first = Runs::new(client, RunOptions { approval_within, ..options() }).unwrap();
+        let run = within(first.start(ExecuteRequest::new(CODE))).await.unwrap();
+        within(run.settled()).await;
+        first.leave().await;
+        run.id().clone()
+    };
+    let journal = folder.journal().await;
+    let state = async |id: &RunId| {
+        let shown = show(&journal, id).await.unwrap();
+        (shown.question(&shown.calls[1]).unwrap(), shown.waiting())
+    };
+    let denial = RunVerdict::Deny { reason: None };
+
+    let mut late = None;
+    for seconds in [2, 8, 32] {
+        let id = begin(seconds).await;
+        let call = show(&journal, &id).await.unwrap().calls.remove(1);
+        // On a slow machine the time may be over before the process has left the run.
+        if call.state == "waiting_for_approval" {
+            let left = call.until_ms.unwrap() - relay_proto::time::now_ms();
+            tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap_or(0))).await;
+            late = Some(id);
+            break;
+        }
+    }
+    let late = late.unwrap();
+    assert_eq!(state(&late).await, (QuestionState::TooLate, vec![]));
+    for verdict in [RunVerdict::Approve, denial.clone()] {
+        let error = decide(&journal, &late, 2, verdict, "Cy").await.unwrap_err();
+        assert!(matches!(error, RunError::TooLate { call: 2, .. }), "{error}");
+    }
+
+    let cancelled = begin(3_600).await;
+    assert_eq!(state(&cancelled).await, (QuestionState::Open, vec![2]));
+    cancel(&journal, &cancelled).await.unwrap();
+    assert_eq!(state(&cancelled).await, (QuestionState::Over, vec![]));
+    let error = decide(&journal, &cancelled, 2, RunVerdict::Approve, "Cy").await.unwrap_err();
+    assert!(matches!(error, RunError::Over(_)), "{error}");
+
+    let again = runs(relays.client(asking(&folder, tools(&ledger, nothing)).await));
+    let ended = within(again.resume(&cancelled)).await.unwrap();
+    assert!(within(ended.outcome()).await.is_err());
+    assert_eq!(state(&cancelled).await, (QuestionState::Over, vec![]));
+    let error = decide(&journal, &cancelled, 2, denial, "Cy").await.unwrap_err();
+    assert!(matches!(error, RunError::Over(_)), "{error}");
+    let error = cancel(&journal, &cancelled).await.unwrap_err();
+    assert!(matches!(error, RunError::Over(_)), "{error}");
+    // The decision came too late, and the run that goes on denies the call.
+    let denied = within(again.resume(&late)).await.unwrap();
+    let error = within(denied.outcome()).await.unwrap_err().to_string();
+    assert!(error.contains("nobody approved the call of t.step in time"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_journal_has_in_part_is_not_approved_by_it() {
+    let (folder, ledger) = (Folder::new(), Ledger::default());
+    let host = asking(&folder, tools(&ledger, nothing)).await;
+    let relay = LocalRelay::builder().limit(LimitName::ArgumentsBytes, 4 << 20).start().await.unwrap();
+    let runs = runs(Client::connect(relay.client_config().await.unwrap(), host).await.unwrap().into());
+    let code = "return (await mcp.call('t.step', {n: 1, extra: 'w'.repeat(3_000_000)})).n";
+    let request = ExecuteRequest::new(code).limit(LimitName::ArgumentsBytes, 4 << 20);
+    let run = within(runs.start(request)).await.unwrap();
+    assert_eq!(within(run.settled()).await, RunState::WaitingForApproval(vec![1]));
+    let journal = folder.journal().await;
+    assert!(show(&journal, run.id()).await.unwrap().calls[0].is_shortened);
+    let error = decide(&journal, run.id(), 1, RunVerdict::Approve, "Cy").await.unwrap_err();
+    assert!(matches!(error, RunError::Shortened { call: 1, .. }), "{error}");
+    decide(&journal, run.id(), 1, RunVerdict::Deny { reason: None }, "Cy").await.unwrap();
+    assert!(within(run.outcome()).await.is_err());
 }
 
 #[tokio::test]

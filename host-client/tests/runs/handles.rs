@@ -27,7 +27,10 @@ async fn call(tool: &ExecuteCode, name: &str, arguments: Value) -> Report {
 }
 
 async fn heads(runs: &Runs) -> usize {
-    list(runs.journal(), RunFilter { unfinished: false, limit: 9, after: None }).await.unwrap().len()
+    list(runs.journal(), RunFilter { unfinished: false, limit: 9, after: None, newest_first: false })
+        .await
+        .unwrap()
+        .len()
 }
 
 fn handle(report: &Report) -> String {

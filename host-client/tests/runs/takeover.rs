@@ -54,7 +54,7 @@ async fn host_process() {
     let journal = SqliteJournal::open(folder.join("runs.sqlite")).await.unwrap();
     let host = Host::new(tools).policy(Policy::new().allow(["*"])).journal(journal);
     let runs = Runs::new(Relays::default().client(host), options()).unwrap();
-    let all = RunFilter { unfinished: false, limit: 2, after: None };
+    let all = RunFilter { unfinished: false, limit: 2, after: None, newest_first: false };
     let outcome = match &runs::list(runs.journal(), all).await.unwrap()[..] {
         [] => outcome(&runs.start(ExecuteRequest::new(CODE)).await.unwrap()).await,
         [head] if head.status == RunStatus::Ended => {

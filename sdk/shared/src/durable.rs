@@ -111,7 +111,7 @@ impl DurableRuns {
     /// # Errors
     /// [`ErrorKind::Run`]: the journal cannot be read.
     pub async fn list(&self, unfinished: bool, most: usize) -> Result<Vec<RunShape>, SdkError> {
-        let filter = RunFilter { unfinished, limit: most, after: None };
+        let filter = RunFilter { unfinished, limit: most, after: None, newest_first: false };
         Ok(runs::list(self.runs.journal(), filter).await?.iter().map(Into::into).collect())
     }
 

@@ -85,6 +85,27 @@ pub enum RunError {
         /// The number of the call in the order of the code, from 1.
         call: u64,
     },
+    /// The time for a decision on the call is over: it is denied.
+    #[error("the time for a decision on call {call} of the run {run} is over, and the call is denied")]
+    TooLate {
+        /// The run.
+        run: RunId,
+        /// The number of the call in the order of the code, from 1.
+        call: u64,
+    },
+    /// The arguments of the call are not in the journal as a whole, so that nobody can have seen what would be approved.
+    #[error(
+        "call {call} of the run {run} cannot be approved by the journal, which has a part of its arguments: approve it at the          program that goes on with the run (relay-host runs resume {run}, at a terminal), or deny it"
+    )]
+    Shortened {
+        /// The run.
+        run: RunId,
+        /// The number of the call in the order of the code, from 1.
+        call: u64,
+    },
+    /// The run has ended, or is to be cancelled.
+    #[error("the run {0} has ended or is to be cancelled: nothing about it can be decided")]
+    Over(RunId),
     /// This process has given the run up for another one.
     #[error("this process has given the run up; it can go on in another one")]
     Left,

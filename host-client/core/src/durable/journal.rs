@@ -179,6 +179,8 @@ pub struct RunFilter {
     /// begins;
     /// `None`: it is the first list. The run itself may be gone by now.
     pub after: Option<(i64, RunId)>,
+    /// `true`: in reverse order, the newest run first.
+    pub newest_first: bool,
 }
 
 /// The future of a journal's answer.
@@ -222,7 +224,8 @@ pub trait Journal: fmt::Debug + Send + Sync + 'static {
     /// [`JournalError::Unknown`], and those of every storage.
     fn entries(&self, run: RunId, after: u64) -> JournalFuture<'_, Vec<JournalEntry>>;
 
-    /// Returns runs in the order in which they began, those of the same ms by their ids.
+    /// Returns runs in the order in which they began, those of the same ms by their ids; in reverse order with
+    /// [`RunFilter::newest_first`].
     ///
     /// # Errors
     /// Those of every storage.

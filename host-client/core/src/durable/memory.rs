@@ -90,17 +90,20 @@ impl State {
     }
 
     fn list(&self, filter: &RunFilter) -> Vec<RunHead> {
-        let mut runs: Vec<_> = self.runs.iter().collect();
-        runs.sort_by_key(|(id, run)| (run.created_ms, (*id).clone()));
         let is_after = |id: &RunId, run: &StoredRun| match &filter.after {
+            Some((created_ms, after)) if filter.newest_first => (run.created_ms, id) < (*created_ms, after),
             Some((created_ms, after)) => (run.created_ms, id) > (*created_ms, after),
             None => true,
         };
-        runs.into_iter()
-            .filter(|(id, run)| is_after(id, run) && !(filter.unfinished && run.status == RunStatus::Ended))
-            .take(filter.limit)
-            .map(|(id, run)| self.head(id, run))
-            .collect()
+        let fits =
+            |id: &RunId, run: &StoredRun| !(filter.unfinished && run.status == RunStatus::Ended) && is_after(id, run);
+        let mut runs: Vec<_> = self.runs.iter().filter(|(id, run)| fits(id, run)).collect();
+        // The map has them by their ids already.
+        runs.sort_by_key(|(_, run)| run.created_ms);
+        if filter.newest_first {
+            runs.reverse();
+        }
+        runs.into_iter().take(filter.limit).map(|(id, run)| self.head(id, run)).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use self::layout::{ARGUMENTS, Excerpt, code_excerpt, cut, numbered, wrapped};
 use crate::text::shortened;
 use crate::tool::Effect;
 
-pub use crate::text::visible;
+pub use crate::text::{Indented, indented, visible};
 
 /// The fewest columns of a space.
 const MIN_COLUMNS: usize = 40;

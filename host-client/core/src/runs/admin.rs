@@ -18,6 +18,8 @@ use crate::text::clipped;
 
 /// The maximum length of a call's result in a summary, in bytes.
 const RESULT_BYTES: usize = 16 << 10;
+/// The state of a call that a person is asked about.
+const WAITS: &str = "waiting_for_approval";
 /// The name under which this module removes runs: it holds none.
 const NOBODY: &str = "nobody";
 
@@ -41,6 +43,21 @@ pub struct RunSummary {
     pub result: Option<Value>,
     /// The error code and the message with which it failed; `None`: it did not.
     pub error: Option<(String, String)>,
+    /// The calls that a decision is in the journal for, whether the run has gone on since or not; 0: it is to be cancelled.
+    pub instructed: Vec<u64>,
+}
+
+/// The state of a call's question that has no answer in the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuestionState {
+    /// A person can decide.
+    Open,
+    /// A decision is in the journal, and the run has not gone on since.
+    Decided,
+    /// The time for a decision is over: the call is denied when the run goes on.
+    TooLate,
+    /// The run has ended or is to be cancelled: the call is not made.
+    Over,
 }
 
 /// A call of a run in a journal.
@@ -115,6 +132,7 @@ pub async fn list(journal: &dyn Journal, filter: RunFilter) -> Result<Vec<RunHea
 /// plan cannot be read.
 pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunError> {
     let Found { head, plan, record, mut given } = read(journal, run).await?;
+    let instructed = journal.instructions_of(run.clone()).await?.into_iter().map(|it| it.call).collect();
     let summary = |(number, call)| CallSummary { given: given.remove(&number), ..summary(run, number, call) };
     let (result, error) = match &record.ended {
         None => (None, None),
@@ -132,6 +150,7 @@ pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunE
         calls: record.calls().map(summary).collect(),
         result,
         error,
+        instructed,
     })
 }
 
@@ -139,8 +158,10 @@ pub async fn show(journal: &dyn Journal, run: &RunId) -> Result<RunSummary, RunE
 /// decides, for the audit.
 ///
 /// # Errors
-/// [`RunError::NotAsked`]: nobody is asked about this call. [`RunError::Journal`]: there is a decision already, there is no
-/// such run, or the journal cannot be used.
+/// - [`RunError::NotAsked`]: nobody is asked about this call.
+/// - [`RunError::TooLate`]: the time for a decision is over. [`RunError::Over`]: the run has ended or is to be cancelled.
+/// - [`RunError::Shortened`]: the journal has only a part of the arguments, and cannot be told to approve them.
+/// - [`RunError::Journal`]: there is a decision already, there is no such run, or the journal cannot be used.
 pub async fn decide(
     journal: &dyn Journal,
     run: &RunId,
@@ -173,15 +194,28 @@ async fn decide_if(
     by: &str,
 ) -> Result<(), RunError> {
     let record = read(journal, run).await?.record;
+    let instructed: Vec<_> = journal.instructions_of(run.clone()).await?.into_iter().map(|it| it.call).collect();
     let asked = record.calls().find(|(number, _)| *number == call).and_then(|(_, open)| match open {
         CallRecord { asked: Some(asked), decided: None, answer: None, .. } => Some(asked),
         _ => None,
     });
-    let Some(asked) = asked.filter(|_| record.ended.is_none()) else {
+    let Some(asked) = asked else {
         return Err(RunError::NotAsked { run: run.clone(), call });
     };
+    if record.ended.is_some() || instructed.contains(&0) {
+        return Err(RunError::Over(run.clone()));
+    }
+    if instructed.contains(&call) {
+        return Err(JournalError::Instructed { run: run.clone(), call }.into());
+    }
     if question_sha256.is_some_and(|seen| seen != asked.question_sha256(run)) {
         return Err(RunError::OtherQuestion { run: run.clone(), call });
+    }
+    if now_ms() >= asked.until_ms {
+        return Err(RunError::TooLate { run: run.clone(), call });
+    }
+    if verdict == RunVerdict::Approve && asked.is_shortened {
+        return Err(RunError::Shortened { run: run.clone(), call });
     }
     let (verdict, reason) = match verdict {
         RunVerdict::Approve => (Verdict::Once, None),
@@ -195,8 +229,13 @@ async fn decide_if(
 /// Cancels a run: leaves that for the process that goes on with it, now or later.
 ///
 /// # Errors
-/// [`RunError::Journal`]: there is no such run, it is being cancelled already, or the journal cannot be used.
+/// [`RunError::Over`]: it has ended. [`RunError::Journal`]: there is no such run, it is being cancelled already, or the
+/// journal cannot be used.
 pub async fn cancel(journal: &dyn Journal, run: &RunId) -> Result<(), RunError> {
+    let head = journal.run(run.clone()).await?.ok_or_else(|| JournalError::Unknown(run.clone()))?;
+    if head.status == RunStatus::Ended {
+        return Err(RunError::Over(run.clone()));
+    }
     let json = InstructionJson::Cancel { cancel: true }.to_json();
     Ok(journal.instruct(run.clone(), Instruction { call: 0, json }).await?)
 }
@@ -238,7 +277,7 @@ fn summary(run: &RunId, number: u64, call: &CallRecord) -> CallSummary {
         CallRecord { is_started: true, .. } => "running",
         CallRecord { decided: Some(decided), .. } if decided.verdict == Verdict::Denied => "denied",
         CallRecord { decided: Some(_), .. } => "approved",
-        CallRecord { asked: Some(_), .. } => "waiting_for_approval",
+        CallRecord { asked: Some(_), .. } => WAITS,
         CallRecord { .. } => "called",
     };
     CallSummary {
@@ -266,12 +305,37 @@ fn summary(run: &RunId, number: u64, call: &CallRecord) -> CallSummary {
 }
 
 impl RunSummary {
-    /// Returns the numbers of the calls that wait for a person.
+    /// Returns the numbers of the calls that a person can decide on now.
     pub fn waiting(&self) -> Vec<u64> {
-        let waits = |call: &&CallSummary| call.state == "waiting_for_approval";
-        match self.head.status {
-            RunStatus::Ended => Vec::new(),
-            _ => self.calls.iter().filter(waits).map(|call| call.call).collect(),
+        let open = |call: &&CallSummary| self.question(call) == Some(QuestionState::Open);
+        self.calls.iter().filter(open).map(|call| call.call).collect()
+    }
+
+    /// Returns the state of a call's question; `None`: nobody was asked, or the run has gone on with an answer.
+    pub fn question(&self, call: &CallSummary) -> Option<QuestionState> {
+        if call.state != WAITS {
+            return None;
+        }
+        Some(if self.head.status == RunStatus::Ended || self.instructed.contains(&0) {
+            QuestionState::Over
+        } else if self.instructed.contains(&call.call) {
+            QuestionState::Decided
+        } else if call.until_ms.is_some_and(|until_ms| now_ms() >= until_ms) {
+            QuestionState::TooLate
+        } else {
+            QuestionState::Open
+        })
+    }
+}
+
+impl QuestionState {
+    /// Returns the state as people read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "waiting for approval",
+            Self::Decided => "decided, not gone on yet",
+            Self::TooLate => "not decided in time",
+            Self::Over => "not decided: the run is over",
         }
     }
 }

@@ -145,7 +145,7 @@ impl Runs {
     pub async fn recover(&self) -> Result<Recovered, Error> {
         let (mut recovered, mut after) = (Recovered::default(), None);
         loop {
-            let filter = RunFilter { unfinished: true, limit: PAGE, after: after.take() };
+            let filter = RunFilter { unfinished: true, limit: PAGE, after: after.take(), newest_first: false };
             let page = self.holder.journal.runs(filter).await.map_err(RunError::Journal)?;
             let is_last = page.len() < PAGE;
             after = page.last().map(|head| (head.created_ms, head.id.clone()));

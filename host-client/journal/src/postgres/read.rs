@@ -36,8 +36,12 @@ pub(super) async fn plan(client: Arc<Client>, id: &RunId) -> Result<Option<Strin
 pub(super) async fn runs(client: Arc<Client>, filter: &RunFilter) -> Result<Vec<RunHead>, Failure> {
     // The condition is part of the statement, so that the server can choose the index for it.
     let which = if filter.unfinished { "status <> 'ended' AND" } else { "" };
-    let text = format!("{HEADS} WHERE {which} (created_ms, id) > ($1, $2) ORDER BY created_ms, id LIMIT $3");
-    let (created_ms, id) = filter.after.as_ref().map_or((i64::MIN, ""), |(created_ms, id)| (*created_ms, id.as_str()));
+    let (beyond, order, first) = match filter.newest_first {
+        true => ("<", "created_ms DESC, id DESC", i64::MAX),
+        false => (">", "created_ms, id", i64::MIN),
+    };
+    let text = format!("{HEADS} WHERE {which} (created_ms, id) {beyond} ($1, $2) ORDER BY {order} LIMIT $3");
+    let (created_ms, id) = filter.after.as_ref().map_or((first, ""), |(created_ms, id)| (*created_ms, id.as_str()));
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let rows = client.query_typed(&text, &[(&created_ms, Type::INT8), (&id, Type::TEXT), (&limit, Type::INT8)]).await?;
     rows.iter().map(head).collect()

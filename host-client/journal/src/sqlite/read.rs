@@ -38,8 +38,12 @@ pub(super) fn plan(tables: &Connection, id: &RunId) -> Result<Option<String>, Fa
 pub(super) fn runs(tables: &Connection, filter: &RunFilter) -> Result<Vec<RunHead>, Failure> {
     // The condition is part of the statement, so that SQLite can choose the index for it.
     let which = if filter.unfinished { "status <> 'ended' AND" } else { "" };
-    let text = format!("{HEADS} WHERE {which} (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?");
-    let (created_ms, id) = filter.after.as_ref().map_or((i64::MIN, ""), |(created_ms, id)| (*created_ms, id.as_str()));
+    let (beyond, order, first) = match filter.newest_first {
+        true => ("<", "created_ms DESC, id DESC", i64::MAX),
+        false => (">", "created_ms, id", i64::MIN),
+    };
+    let text = format!("{HEADS} WHERE {which} (created_ms, id) {beyond} (?, ?) ORDER BY {order} LIMIT ?");
+    let (created_ms, id) = filter.after.as_ref().map_or((first, ""), |(created_ms, id)| (*created_ms, id.as_str()));
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     all(tables, &text, &[&created_ms, &id, &limit], head)
 }

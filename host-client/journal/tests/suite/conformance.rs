@@ -162,6 +162,10 @@ async fn lists_come_in_pages_while_runs_are_forgotten(storage: Storage) {
     assert_eq!(names(everything()).await, ["c", "B", "b", "a", "d"]);
     assert_eq!(names(RunFilter { unfinished: true, ..everything() }).await, ["c", "B", "b", "d"]);
     assert_eq!(names(RunFilter { limit: 2, ..everything() }).await, ["c", "B"]);
+    let newest = RunFilter { newest_first: true, ..everything() };
+    assert_eq!(names(newest.clone()).await, ["d", "a", "b", "B", "c"]);
+    assert_eq!(names(RunFilter { unfinished: true, limit: 2, ..newest.clone() }).await, ["d", "b"]);
+    assert_eq!(names(RunFilter { after: Some((NOW, id("b"))), ..newest }).await, ["B", "c"]);
     assert!(journal.forget(id("B"), "host".to_owned(), NOW).await.unwrap());
     let rest = RunFilter { limit: 2, after: Some((NOW, id("B"))), ..everything() };
     assert_eq!(names(rest).await, ["b", "a"]);

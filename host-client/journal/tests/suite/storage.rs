@@ -153,5 +153,5 @@ pub(crate) fn status_only(first: u64, status: RunStatus) -> Batch {
 
 /// All runs.
 pub(crate) fn everything() -> RunFilter {
-    RunFilter { unfinished: false, limit: 1_000, after: None }
+    RunFilter { unfinished: false, limit: 1_000, after: None, newest_first: false }
 }

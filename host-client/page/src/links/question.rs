@@ -2,27 +2,25 @@
 
 use aws_lc_rs::digest;
 use host_client_core::durable::{Journal, JournalError};
-use host_client_core::runs::{self, CallSummary, RunSummary, RunVerdict};
+use host_client_core::runs::{self, CallSummary, QuestionState, RunSummary, RunVerdict};
 use host_client_core::{Approval, ApprovalRequest, RunError, RunId};
-use serde_json::Value;
 
 use super::open::Decided;
 use super::token::{Place, Token};
 use super::{ApprovalLinks, digest_of};
+use crate::shown::{Shown, Text};
 
 /// The name for journal and audit of whoever decides by a link.
 const BY: &str = "approval link";
 
 /// A question as its page shows it.
 pub(super) struct Question {
-    pub(super) code: String,
+    pub(super) code: Text,
     pub(super) line: Option<usize>,
-    pub(super) tool: String,
-    pub(super) description: String,
-    pub(super) rule: String,
-    pub(super) arguments: String,
-    /// `true`: the arguments are not shown whole, and cannot be approved here.
-    pub(super) is_shortened: bool,
+    pub(super) tool: Shown,
+    pub(super) description: Text,
+    pub(super) rule: Shown,
+    pub(super) arguments: Text,
     /// The run and the number of the call; `None`: the run is not durable.
     pub(super) run: Option<(RunId, u64)>,
 }
@@ -43,28 +41,31 @@ pub(super) fn sha256(request: &ApprovalRequest) -> [u8; 32] {
 impl Question {
     fn of_request(request: &ApprovalRequest) -> Self {
         Self {
-            code: request.code.to_string(),
+            code: Text::new(&request.code, request.line),
             line: request.line,
-            tool: request.tool.to_string(),
-            description: request.description.clone(),
-            rule: request.rule.to_string(),
-            arguments: indented(&request.arguments),
-            is_shortened: false,
+            tool: Shown::line(request.tool.as_str()),
+            description: Text::new(&request.description, None),
+            rule: Shown::line(&request.rule),
+            arguments: Text::json(&request.arguments),
             run: None,
         }
     }
 
     fn of_run(run: RunSummary, call: CallSummary) -> Self {
         Self {
-            code: run.code,
+            code: Text::new(&run.code, call.line),
             line: call.line,
-            tool: call.tool,
-            description: call.description.unwrap_or_default(),
-            rule: call.rule.unwrap_or_default(),
-            arguments: call.arguments.as_ref().map(indented).unwrap_or_default(),
-            is_shortened: call.is_shortened,
+            tool: Shown::line(&call.tool),
+            description: Text::new(&call.description.unwrap_or_default(), None),
+            rule: Shown::line(&call.rule.unwrap_or_default()),
+            arguments: Text::json(&call.arguments.unwrap_or_default()).shortened(call.is_shortened),
             run: Some((run.head.id, call.call)),
         }
+    }
+
+    /// Returns `true` if something that the decision depends on is not shown whole.
+    pub(super) fn is_shortened(&self) -> bool {
+        self.code.is_shortened || self.arguments.is_shortened || self.description.is_shortened
     }
 }
 
@@ -115,29 +116,25 @@ impl ApprovalLinks {
         match runs::decide_on(&**journal, (run, call), hash, verdict, BY).await {
             Ok(()) => Ok(Decided::Now),
             Err(RunError::Journal(JournalError::Instructed { .. }) | RunError::NotAsked { .. }) => Ok(Decided::Before),
-            Err(RunError::Journal(JournalError::Unknown(_)) | RunError::OtherQuestion { .. }) => Ok(Decided::Over),
+            Err(
+                RunError::Journal(JournalError::Unknown(_))
+                | RunError::OtherQuestion { .. }
+                | RunError::TooLate { .. }
+                | RunError::Over(_),
+            ) => Ok(Decided::Over),
             Err(error) => Err(error),
         }
     }
 }
 
-/// Returns a run with the index of a call that waits for a person; `None`: it does not wait, or somebody has decided.
+/// Returns a run with the index of a call that a person can decide on; `None`: there is none.
 async fn waiting(journal: &dyn Journal, run: &RunId, call: u64) -> Result<Option<(RunSummary, usize)>, RunError> {
     let found = match runs::show(journal, run).await {
         Ok(found) => found,
         Err(RunError::Journal(JournalError::Unknown(_))) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let instructions = journal.instructions_of(run.clone()).await?;
-    // A cancelled run, number 0, is not decided on any more.
-    let is_decided = instructions.iter().any(|it| it.call == call || it.call == 0);
-    if is_decided || !found.waiting().contains(&call) {
-        return Ok(None);
-    }
-    let index = found.calls.iter().position(|it| it.call == call);
+    let open = |it: &CallSummary| it.call == call && found.question(it) == Some(QuestionState::Open);
+    let index = found.calls.iter().position(open);
     Ok(index.map(|index| (found, index)))
-}
-
-fn indented(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }

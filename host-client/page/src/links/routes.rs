@@ -5,7 +5,7 @@ use std::sync::Arc;
 use askama::Template;
 use aws_lc_rs::{hmac, rand};
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Form, Path, State};
+use axum::extract::{Form, Path, State};
 use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -13,7 +13,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_client_core::RunError;
 use host_client_core::runs::RunVerdict;
-use host_client_core::text::clipped;
 use http::header::{COOKIE, HeaderMap, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
@@ -21,13 +20,10 @@ use serde::Deserialize;
 use super::open::Decided;
 use super::question::Question;
 use super::{ApprovalLinks, Token};
+use crate::decision::{self, Decision};
 use crate::guard::{self, Hosts, guarded, is_foreign};
-use crate::shown::{Line, Shown, lines};
+use crate::shown::{Shown, Text, seconds};
 
-/// The maximum length of a form, in bytes.
-const MAX_FORM_BYTES: usize = 16 << 10;
-/// The maximum length of a reason, in bytes.
-const MAX_REASON_BYTES: usize = 1 << 10;
 /// The cookie that belongs to the form's token.
 const FORM_COOKIE: &str = "approval_form";
 
@@ -36,14 +32,14 @@ const FORM_COOKIE: &str = "approval_form";
 #[template(path = "question.html")]
 struct QuestionPage {
     tool: Shown,
-    description: Vec<Line>,
+    description: Text,
     rule: Shown,
     run: Option<(String, u64)>,
     line: Option<usize>,
-    arguments_bytes: usize,
-    arguments: Vec<Line>,
+    arguments: Text,
+    /// `true`: something is not shown whole, and the call cannot be approved here.
     is_shortened: bool,
-    code: Vec<Line>,
+    code: Text,
     expires: String,
     form_token: String,
 }
@@ -51,19 +47,18 @@ struct QuestionPage {
 /// A page that says one thing.
 #[derive(Template)]
 #[template(path = "note.html")]
-struct NotePage {
+struct NotePage<'a> {
     title: &'static str,
-    text: &'static str,
+    text: &'a str,
 }
 
 /// The form of a question's page.
 #[derive(Deserialize)]
-struct Decision {
+struct Answer {
     #[serde(default)]
     form: String,
-    decision: String,
-    #[serde(default)]
-    reason: String,
+    #[serde(flatten)]
+    decision: Decision,
 }
 
 /// Returns the router of the pages.
@@ -72,7 +67,7 @@ pub(super) fn router(links: ApprovalLinks) -> Router {
     let port = base.port().map(|port| format!(":{port}")).unwrap_or_default();
     let hosts = Hosts { named: Arc::new([format!("{}{port}", base.host_str().unwrap_or_default())]), own: None };
     Router::new()
-        .route("/approve/{token}", get(show).post(decide).layer(DefaultBodyLimit::max(MAX_FORM_BYTES)))
+        .route("/approve/{token}", get(show).post(decide))
         .route("/approve/assets/page.css", get(guard::style))
         .fallback(async || refused())
         .with_state(links)
@@ -108,7 +103,7 @@ async fn decide(
     State(links): State<ApprovalLinks>,
     Path(text): Path<String>,
     headers: HeaderMap,
-    form: Result<Form<Decision>, axum::extract::rejection::FormRejection>,
+    form: Result<Form<Answer>, axum::extract::rejection::FormRejection>,
 ) -> Response {
     let Some(token) = links.read(&text) else { return refused() };
     let Ok(Form(form)) = form else {
@@ -117,16 +112,16 @@ async fn decide(
     if is_foreign(&headers) || !links.is_own_form(&text, &headers, &form.form) {
         return guard::page(StatusCode::FORBIDDEN, &FORGED);
     }
-    let reason = form.reason.trim();
-    let verdict = match form.decision.as_str() {
-        "approve" if !reason.is_empty() => return guard::page(StatusCode::BAD_REQUEST, &REASONED),
-        "approve" => RunVerdict::Approve,
-        "deny" => RunVerdict::Deny { reason: (!reason.is_empty()).then(|| clipped(reason, MAX_REASON_BYTES)) },
-        _ => return guard::page(StatusCode::BAD_REQUEST, &INVALID),
+    let verdict = match form.decision.verdict() {
+        Ok(verdict) => verdict,
+        Err(unclear) => {
+            let note = NotePage { title: "Nothing was decided", text: &unclear.to_string() };
+            return guard::page(StatusCode::BAD_REQUEST, &note);
+        }
     };
     if verdict == RunVerdict::Approve {
         match links.question(&token).await {
-            Ok(Some(question)) if question.is_shortened => return guard::page(StatusCode::CONFLICT, &SHORTENED),
+            Ok(Some(question)) if question.is_shortened() => return guard::page(StatusCode::CONFLICT, &SHORTENED),
             Ok(_) => {}
             Err(error) => return failed(&error),
         }
@@ -141,34 +136,27 @@ async fn decide(
     }
 }
 
-const APPROVED: NotePage =
+const APPROVED: NotePage<'_> =
     NotePage { title: "Approved", text: "The call is made, with exactly the arguments that were shown." };
-const DENIED: NotePage = NotePage { title: "Denied", text: "The call is not made." };
-const DECIDED: NotePage = NotePage {
+const DENIED: NotePage<'_> = NotePage { title: "Denied", text: "The call is not made." };
+const DECIDED: NotePage<'_> = NotePage {
     title: "Already decided",
     text: "Somebody else has decided before, or the call does not wait any more. Your answer changes nothing.",
 };
-const SHORTENED: NotePage = NotePage {
-    title: "Not approved",
-    text: "The arguments are too long to be shown whole, and cannot be approved here. The call still waits.",
-};
-const REFUSED: NotePage = NotePage {
+const SHORTENED: NotePage<'_> = NotePage { title: "Not approved", text: decision::SHORTENED };
+const REFUSED: NotePage<'_> = NotePage {
     title: "This link does not work",
     text: "It has expired, was used, or is not whole. Ask whoever sent it for the call's state.",
 };
-const FORGED: NotePage = NotePage {
+const FORGED: NotePage<'_> = NotePage {
     title: "Nothing was decided",
     text: "The answer did not come from the page of this link. Open the link again, allow its cookie, and answer there.",
 };
-const REASONED: NotePage = NotePage {
-    title: "Nothing was decided",
-    text: "A reason is for a denial. To approve the call, go back and empty the field; to deny it, press Deny.",
-};
-const INVALID: NotePage = NotePage {
+const INVALID: NotePage<'_> = NotePage {
     title: "Nothing was decided",
     text: "The answer cannot be read. Open the link again, and answer there.",
 };
-const FAILED: NotePage = NotePage {
+const FAILED: NotePage<'_> = NotePage {
     title: "Nothing was decided",
     text: "The call cannot be looked up at the moment. Try again later; the link still works.",
 };
@@ -185,18 +173,16 @@ fn failed(error: &RunError) -> Response {
 
 impl QuestionPage {
     fn new(question: Question, token: &Token, form_token: String) -> Self {
-        let expires = std::time::UNIX_EPOCH + std::time::Duration::from_secs(token.expires_s);
         Self {
-            tool: Shown::line(&question.tool),
-            description: lines(&question.description, None),
-            rule: Shown::line(&question.rule),
+            is_shortened: question.is_shortened(),
+            tool: question.tool,
+            description: question.description,
+            rule: question.rule,
             run: question.run.map(|(run, call)| (run.to_string(), call)),
             line: question.line,
-            arguments_bytes: question.arguments.len(),
-            arguments: lines(&question.arguments, None),
-            is_shortened: question.is_shortened,
-            code: lines(&question.code, question.line),
-            expires: humantime::format_rfc3339_seconds(expires).to_string(),
+            arguments: question.arguments,
+            code: question.code,
+            expires: seconds(token.expires_s),
             form_token,
         }
     }

@@ -4,15 +4,15 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use host_client_core::durable::RunFilter;
-use host_client_core::{RunStatus, runs};
+use host_client_core::durable::{JournalError, RunFilter};
+use host_client_core::{RunError, RunStatus, runs};
 use http::StatusCode;
 
-use super::run::{Call, find};
+use super::run::Call;
 use super::session::SessionKey;
 use super::{Page, failed};
 use crate::guard;
-use crate::shown::{Line, lines};
+use crate::shown::{Shown, Text};
 
 /// The maximum number of runs that are shown.
 const MAX_SHOWN: usize = 20;
@@ -25,19 +25,21 @@ struct ApprovalsPage {
     view: &'static str,
     form_token: String,
     runs: Vec<Waiting>,
+    /// Runs that cannot be shown, with the reasons.
+    unreadable: Vec<(String, Shown)>,
     has_more: bool,
 }
 
 struct Waiting {
     id: String,
-    code: Vec<Line>,
+    code: Text,
     calls: Vec<Call>,
 }
 
 pub(super) async fn show(State(page): State<Page>, Extension(session): Extension<SessionKey>) -> Response {
-    let (mut waiting, mut after, mut has_more) = (Vec::new(), None, false);
+    let (mut waiting, mut unreadable, mut after, mut has_more) = (Vec::new(), Vec::new(), None, false);
     'all: loop {
-        let filter = RunFilter { unfinished: true, limit: READ, after };
+        let filter = RunFilter { unfinished: true, limit: READ, after, newest_first: false };
         let heads = match runs::list(&*page.0.journal, filter).await {
             Ok(heads) => heads,
             Err(error) => return failed(&session, &error),
@@ -45,11 +47,19 @@ pub(super) async fn show(State(page): State<Page>, Extension(session): Extension
         let is_last = heads.len() < READ;
         after = heads.last().map(|head| (head.created_ms, head.id.clone()));
         for head in heads.into_iter().filter(|head| head.status == RunStatus::Waiting) {
-            // One that has ended meanwhile, or is damaged, is left out; the list of runs has it.
-            let Ok((run, decided)) = find(&page, &head.id).await else { continue };
+            let run = match runs::show(&*page.0.journal, &head.id).await {
+                Ok(run) => run,
+                // It was removed meanwhile.
+                Err(RunError::Journal(JournalError::Unknown(_))) => continue,
+                Err(error) => {
+                    if unreadable.len() < MAX_SHOWN {
+                        unreadable.push((head.id.to_string(), Shown::line(&error.to_string())));
+                    }
+                    continue;
+                }
+            };
             let open = run.waiting();
-            let is_open = |call: &u64| open.contains(call) && !decided.contains(call) && !decided.contains(&0);
-            let calls: Vec<_> = run.calls.iter().filter(|call| is_open(&call.call)).collect();
+            let calls: Vec<_> = run.calls.iter().filter(|call| open.contains(&call.call)).collect();
             if calls.is_empty() {
                 continue;
             }
@@ -57,14 +67,14 @@ pub(super) async fn show(State(page): State<Page>, Extension(session): Extension
                 has_more = true;
                 break 'all;
             }
-            let marked = calls.iter().find_map(|call| call.line);
-            let calls = calls.into_iter().map(|call| Call::new(&head.id, call, false)).collect();
-            waiting.push(Waiting { id: head.id.to_string(), code: lines(&run.code, marked), calls });
+            let code = Text::new(&run.code, calls.iter().find_map(|call| call.line));
+            let calls = calls.into_iter().map(|call| Call::new(&run, call, &code)).collect();
+            waiting.push(Waiting { id: head.id.to_string(), code, calls });
         }
         if is_last {
             break;
         }
     }
-    let page = ApprovalsPage { view: "approvals", form_token: session.form_token, runs: waiting, has_more };
+    let page = ApprovalsPage { view: "approvals", form_token: session.form_token, runs: waiting, unreadable, has_more };
     guard::page(StatusCode::OK, &page)
 }

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::session::SessionKey;
 use super::{Message, Page};
 use crate::guard;
-use crate::shown::{Line, Shown, lines};
+use crate::shown::{Shown, Text};
 
 /// The number of records that are shown.
 const SHOWN: usize = 200;
@@ -32,12 +32,26 @@ struct AuditPage {
     records: Vec<Row>,
     count: usize,
     /// What the verification says, and `true` if the log is whole; `None`: it was not asked for.
-    state: Option<(Vec<Line>, bool)>,
+    state: Option<(Text, bool)>,
 }
 
 struct Row {
     text: Shown,
     json: Shown,
+}
+
+impl Row {
+    fn new(record: &Record) -> Self {
+        Self { text: Shown::line(&record.to_string()), json: Shown::line(json(record)) }
+    }
+}
+
+/// Returns the JSON of a record; empty if it cannot be read.
+fn json(record: &Record) -> &str {
+    match record {
+        Record::Record(record) => record.json(),
+        Record::Unreadable { .. } => "",
+    }
 }
 
 /// A choice of records.
@@ -51,7 +65,7 @@ pub(super) struct Choice {
 
 /// What was read of a log.
 struct Read {
-    last: VecDeque<Row>,
+    last: VecDeque<Record>,
     count: usize,
     state: Option<(String, bool)>,
 }
@@ -85,9 +99,9 @@ pub(super) async fn show(
         view: "audit",
         form_token: session.form_token.clone(),
         search: choice.search,
-        records: read.last.into_iter().rev().collect(),
+        records: read.last.iter().rev().map(Row::new).collect(),
         count: read.count,
-        state: read.state.map(|(text, is_whole)| (lines(text.trim_end(), None), is_whole)),
+        state: read.state.map(|(text, is_whole)| (Text::new(text.trim_end(), None), is_whole)),
     };
     guard::page(StatusCode::OK, &page)
 }
@@ -102,19 +116,14 @@ fn read(path: PathBuf, search: &str, verifies: bool) -> Result<Read, AuditError>
     let mut read = Read { last: VecDeque::new(), count: 0, state };
     for record in records(files, Filter::default()) {
         let record = record?;
-        let json = match &record {
-            Record::Record(record) => record.json(),
-            Record::Unreadable { .. } => "",
-        };
-        let text = record.to_string();
-        if !json.contains(search) && !text.contains(search) {
+        if !search.is_empty() && !json(&record).contains(search) && !record.to_string().contains(search) {
             continue;
         }
         read.count += 1;
         if read.last.len() == SHOWN {
             read.last.pop_front();
         }
-        read.last.push_back(Row { text: Shown::line(&text), json: Shown::line(json) });
+        read.last.push_back(record);
     }
     Ok(read)
 }

@@ -4,23 +4,22 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::{Extension, Form};
+use host_client_core::RunStatus;
 use host_client_core::durable::RunId;
-use host_client_core::runs::{self, CallSummary, RunSummary, RunVerdict};
-use host_client_core::text::clipped;
+use host_client_core::runs::{self, CallSummary, QuestionState, RunSummary, RunVerdict};
 use http::StatusCode;
+use serde::Deserialize;
 
-use super::form::Decision;
 use super::session::SessionKey;
-use super::{Message, Page, failed, time};
+use super::{Message, Page, failed};
+use crate::decision::{Decision, SHORTENED};
 use crate::guard;
-use crate::shown::{Line, Shown, lines};
+use crate::shown::{Shown, Text, time};
 
 /// The maximum number of calls that are shown.
 const MAX_CALLS: usize = 500;
 /// The maximum length of a result that is shown, in bytes.
 const MAX_RESULT_BYTES: usize = 64 << 10;
-/// The maximum length of a reason, in bytes.
-const MAX_REASON_BYTES: usize = 1 << 10;
 
 #[derive(Template)]
 #[template(path = "run.html")]
@@ -32,13 +31,15 @@ struct RunPage {
     began: String,
     changed: String,
     attempts: u64,
-    code: Vec<Line>,
+    code: Text,
     calls: Vec<Call>,
     left_out: usize,
     limits: Vec<(String, u64)>,
-    result: Option<Vec<Line>>,
-    error: Option<(String, Vec<Line>)>,
-    is_ended: bool,
+    result: Option<Text>,
+    error: Option<(String, Text)>,
+    /// `true`: it has not ended, and nobody has cancelled it.
+    can_be_cancelled: bool,
+    is_cancelled: bool,
 }
 
 /// A call as the views show it.
@@ -48,60 +49,49 @@ pub(super) struct Call {
     pub(super) tool: Shown,
     pub(super) state: String,
     pub(super) is_waiting: bool,
+    /// `true`: something that a decision depends on is not shown whole.
     pub(super) is_shortened: bool,
     pub(super) line: Option<usize>,
     pub(super) rule: Option<Shown>,
     pub(super) decided_by: Option<Shown>,
     pub(super) until: Option<String>,
-    pub(super) description: Option<Vec<Line>>,
-    pub(super) arguments: Option<Vec<Line>>,
-    pub(super) answer: Option<Vec<Line>>,
+    pub(super) description: Option<Text>,
+    pub(super) arguments: Option<Text>,
+    pub(super) answer: Option<Text>,
     pub(super) question: String,
 }
 
 impl Call {
-    /// Makes a call of a run; `is_decided`: a decision is on its way to the process that goes on with the run.
-    pub(super) fn new(run: &RunId, call: &CallSummary, is_decided: bool) -> Self {
-        let is_waiting = call.state == "waiting_for_approval" && !is_decided;
+    /// Makes a call of a run, whose code is shown with it.
+    pub(super) fn new(run: &RunSummary, call: &CallSummary, code: &Text) -> Self {
+        let question = run.question(call);
+        let is_waiting = question == Some(QuestionState::Open);
         let arguments = match (&call.arguments, &call.given) {
-            (Some(asked), _) => serde_json::to_string_pretty(asked).ok(),
-            (None, given) => given.clone(),
+            (Some(asked), _) => Some(Text::json(asked).shortened(call.is_shortened)),
+            (None, given) => given.as_deref().map(|given| Text::new(given, None)),
         };
         let answer = match (&call.result, &call.error) {
-            (Some(result), _) => Some(result.clone()),
-            (None, Some((code, message))) => Some(format!("{code}: {message}")),
+            (Some(result), _) => Some(Text::new(result, None)),
+            (None, Some((code, message))) => Some(Text::new(&format!("{code}: {message}"), None)),
             (None, None) => None,
         };
-        let state =
-            if is_decided && call.state == "waiting_for_approval" { "decided, not gone on yet" } else { call.state };
         Self {
-            run: run.to_string(),
+            run: run.head.id.to_string(),
             number: call.call,
             tool: Shown::line(&call.tool),
-            state: state.replace('_', " "),
+            state: question.map_or_else(|| call.state.replace('_', " "), |question| question.as_str().to_owned()),
             is_waiting,
-            is_shortened: call.is_shortened,
+            is_shortened: code.is_shortened || arguments.as_ref().is_some_and(|arguments| arguments.is_shortened),
             line: call.line,
             rule: call.rule.as_deref().map(Shown::line),
             decided_by: call.decided_by.as_deref().map(Shown::line),
             until: call.until_ms.filter(|_| is_waiting).map(time),
-            description: call.description.as_deref().filter(|_| is_waiting).map(|text| lines(text, None)),
-            arguments: arguments.map(|text| lines(&text, None)),
-            answer: answer.map(|text| lines(&text, None)),
+            description: call.description.as_deref().filter(|_| is_waiting).map(|text| Text::new(text, None)),
+            arguments,
+            answer,
             question: call.question_sha256.map(|hash| hash.to_string()).unwrap_or_default(),
         }
     }
-}
-
-/// Returns a run, and its calls that somebody has decided on; 0 stands for cancelling.
-///
-/// # Errors
-/// [`runs::show`]'s.
-pub(super) async fn find(page: &Page, id: &RunId) -> Result<(RunSummary, Vec<u64>), host_client_core::RunError> {
-    let journal = &*page.0.journal;
-    let found = runs::show(journal, id).await?;
-    let decided = journal.instructions_of(id.clone()).await?;
-    Ok((found, decided.into_iter().map(|it| it.call).collect()))
 }
 
 pub(super) async fn show(
@@ -110,13 +100,13 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> Response {
     let Ok(id) = id.parse::<RunId>() else { return unknown(&session) };
-    let (run, decided) = match find(&page, &id).await {
+    let run = match runs::show(&*page.0.journal, &id).await {
         Ok(found) => found,
         Err(error) => return failed(&session, &error),
     };
-    let is_ended = run.head.status == host_client_core::RunStatus::Ended;
-    let marked = run.calls.iter().find(|call| call.state == "waiting_for_approval").and_then(|call| call.line);
-    let value = run.result.as_ref().and_then(|value| serde_json::to_string_pretty(value).ok());
+    let open = run.waiting();
+    let code = Text::new(&run.code, run.calls.iter().find(|call| open.contains(&call.call)).and_then(|call| call.line));
+    let is_cancelled = run.instructed.contains(&0);
     let page = RunPage {
         view: "runs",
         form_token: session.form_token,
@@ -124,54 +114,52 @@ pub(super) async fn show(
         began: time(run.head.created_ms),
         changed: time(run.head.changed_ms),
         attempts: run.attempts,
-        code: lines(&run.code, marked),
-        calls: run
-            .calls
-            .iter()
-            .take(MAX_CALLS)
-            .map(|call| Call::new(&id, call, decided.contains(&call.call)))
-            .collect(),
+        calls: run.calls.iter().take(MAX_CALLS).map(|call| Call::new(&run, call, &code)).collect(),
+        code,
         left_out: run.calls.len().saturating_sub(MAX_CALLS),
         limits: run.limits.to_wire().into_iter().collect(),
-        result: value.map(|value| lines(&clipped(&value, MAX_RESULT_BYTES), None)),
-        error: run.error.map(|(code, message)| (code, lines(&message, None))),
+        result: run.result.as_ref().map(|value| Text::json_within(value, MAX_RESULT_BYTES)),
+        error: run.error.map(|(code, message)| (code, Text::new(&message, None))),
         id: id.to_string(),
-        is_ended: is_ended || decided.contains(&0),
+        can_be_cancelled: run.head.status != RunStatus::Ended && !is_cancelled,
+        is_cancelled,
     };
     guard::page(StatusCode::OK, &page)
+}
+
+/// The form by which a person decides.
+#[derive(Deserialize)]
+pub(super) struct Answer {
+    #[serde(flatten)]
+    decision: Decision,
+    /// The hash of the question that the person saw.
+    question: String,
 }
 
 pub(super) async fn decide(
     State(page): State<Page>,
     Extension(session): Extension<SessionKey>,
     Path((id, call)): Path<(String, u64)>,
-    Form(form): Form<Decision>,
+    Form(form): Form<Answer>,
 ) -> Response {
     let (Ok(id), Ok(question)) = (id.parse::<RunId>(), form.question.parse()) else { return unknown(&session) };
-    let reason = form.reason.trim();
-    let verdict = match form.decision.as_str() {
-        "approve" if !reason.is_empty() => {
-            let text =
-                "A reason is for a denial. To approve the call, go back and empty the field; to deny it, press Deny.";
-            return guard::page(
-                StatusCode::BAD_REQUEST,
-                &Message::new(&session.form_token, "Nothing was decided", text),
-            );
+    let verdict = match form.decision.verdict() {
+        Ok(verdict) => verdict,
+        Err(unclear) => {
+            let text = unclear.to_string();
+            let page = Message::new(&session.form_token, "Nothing was decided", &text);
+            return guard::page(StatusCode::BAD_REQUEST, &page);
         }
-        "approve" => RunVerdict::Approve,
-        "deny" => RunVerdict::Deny { reason: (!reason.is_empty()).then(|| clipped(reason, MAX_REASON_BYTES)) },
-        _ => return unknown(&session),
     };
     let journal = &*page.0.journal;
     if verdict == RunVerdict::Approve {
-        match runs::show(journal, &id).await {
-            Ok(run) if run.calls.iter().any(|it| it.call == call && it.is_shortened) => {
-                let text =
-                    "The arguments are too long to be shown whole, and cannot be approved here. The call still waits.";
-                return guard::page(StatusCode::CONFLICT, &Message::new(&session.form_token, "Not approved", text));
-            }
-            Ok(_) => {}
+        let run = match runs::show(journal, &id).await {
+            Ok(run) => run,
             Err(error) => return failed(&session, &error),
+        };
+        let code = Text::new(&run.code, None);
+        if run.calls.iter().any(|it| it.call == call && Call::new(&run, it, &code).is_shortened) {
+            return guard::page(StatusCode::CONFLICT, &Message::new(&session.form_token, "Not approved", SHORTENED));
         }
     }
     match runs::decide_on(journal, (&id, call), question, verdict, &page.0.by).await {

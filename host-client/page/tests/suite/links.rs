@@ -171,7 +171,7 @@ async fn other_requests_are_refused() {
         (421, browser.request("GET", &link).header("host", "evil.example")),
         (405, browser.request("PUT", &link)),
         (400, form(own(browser.request("POST", &link)), &[("form", &token), ("decision", "perhaps")])),
-        (400, form(own(browser.request("POST", &link)), &[("form", &token), ("decision", &large)])),
+        (413, form(own(browser.request("POST", &link)), &[("form", &token), ("decision", &large)])),
         (400, own(browser.request("POST", &link)).json(&json!({"form": token, "decision": "approve"}))),
     ] {
         let refused = browser.send(request, &link).await;

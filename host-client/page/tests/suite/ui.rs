@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_client_core::durable::{Batch, Claim, Journal, MemoryJournal, NewRun, RunId};
-use host_client_core::runs::{RunState, show};
+use host_client_core::runs::{RunState, cancel, show};
 use host_client_core::{
     Audit, AuditConfig, Client, ExecuteRequest, Host, LazyClient, LocalRelay, Policy, RunOptions, RunStatus, Runs,
 };
-use host_client_page::Page;
+use host_client_page::{Page, ServeLimits, serve};
 use relay_test_support::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::stage::{Browser, Page as Answer, Server, form, tools};
 
@@ -210,10 +212,120 @@ async fn forged_and_large_forms_change_nothing() {
         page.post(&path, &[approve[0], approve[1], approve[2], ("reason", &"x".repeat(20 << 10))]).await.status,
         413
     );
+    let deny = [approve[0], approve[1], ("decision", "deny")];
+    let long = page.post(&path, &[&deny[..], &[("reason", &*"東".repeat(1_001))]].concat()).await;
+    assert!(long.status == 400 && long.text.contains("at most 1000 characters"), "{}", long.text);
     let other = "0".repeat(64);
     assert_eq!(page.post(&path, &[approve[0], ("question", &other), approve[2]]).await.status, 409, "another question");
     assert_eq!(page.get(&path).await.status, 405, "nothing changes by GET");
     assert_eq!(page.get("/approvals").await.text.matches("data-approve").count(), 1, "it still waits");
+}
+
+#[tokio::test]
+async fn the_newest_of_more_runs_than_are_looked_through_are_shown() {
+    let journal = Arc::new(MemoryJournal::new());
+    let claim = Claim { holder: "one".into(), until_ms: i64::MAX };
+    for number in 0..100_060_i64 {
+        let new = NewRun { id: format!("run-{number}").parse().unwrap(), created_ms: number, plan: "{}".into() };
+        journal.create(new, claim.clone()).await.unwrap();
+    }
+    let page = Opened::new(&Page::new(journal).unwrap()).await;
+    let first = page.get("/runs").await;
+    assert!(first.text.contains("run-100059<") && first.text.matches("data-item").count() == 50, "{}", first.text);
+    let searched = page.get("/runs?search=run-59").await;
+    assert!(searched.text.contains("run-59999<"), "{}", searched.text);
+    let nothing = page.get("/runs?search=nothing").await;
+    assert!(nothing.text.contains("100,000 runs were looked through") && nothing.text.contains(">Older<"));
+    let rest = page.get("/runs?search=nothing&before=60.run-60").await;
+    assert!(rest.text.contains("No runs.") && !rest.text.contains("looked through"), "{}", rest.text);
+}
+
+#[tokio::test]
+async fn what_cannot_be_decided_has_no_form_and_says_why() {
+    let stage = Waiting::new(None);
+    let run = stage.begin("return await mcp.call('bank.pay', {to: 'Ada'})").await;
+    let page = Opened::new(&stage.page()).await;
+    let path = format!("/runs/{}", run.id());
+    let view = page.get(&path).await;
+    let (token, question) = (hidden(&view, "form"), hidden(&view, "question"));
+    let deny = [("form", token.as_str()), ("question", &question), ("decision", "deny")];
+    // Another process cancels it, and nobody goes on with the run: the call is asked about no more.
+    stage.runs.leave().await;
+    cancel(&*stage.journal, run.id()).await.unwrap();
+    let cancelled = page.get(&path).await;
+    assert!(cancelled.text.contains("not decided: the run is over") && !cancelled.text.contains("data-deny"));
+    assert!(cancelled.text.contains("Somebody has cancelled") && !cancelled.text.contains("Cancel the run"));
+    assert!(page.get("/approvals").await.text.contains("No call waits"));
+    let late = page.post(&format!("{path}/calls/1"), &deny).await;
+    assert!(late.status == 409 && late.text.contains("The run is over"), "{}", late.text);
+    let twice = page.post(&format!("{path}/cancel"), &deny[..1]).await;
+    assert_eq!(twice.status, 409, "{}", twice.text);
+}
+
+#[tokio::test]
+async fn arguments_that_are_too_long_to_be_shown_cannot_be_approved() {
+    let stage = Waiting::new(None);
+    // They have 20 kB, and over 20,000 lines if they are indented.
+    let code = "return (await mcp.call('bank.pay', {to: 'Ada', list: Array(21_000).fill(1)})).paid";
+    let run = stage.begin(code).await;
+    let page = Opened::new(&stage.page()).await;
+    let path = format!("/runs/{}", run.id());
+    for view in [page.get(&path).await, page.get("/approvals").await] {
+        assert!(view.text.contains("This is a part") && view.text.contains("cannot be approved here"));
+        assert!(!view.text.contains("data-approve") && view.text.contains("data-deny") && view.text.len() < 4_000_000);
+    }
+    let view = page.get(&path).await;
+    let (token, question) = (hidden(&view, "form"), hidden(&view, "question"));
+    let fields = [("form", &*token), ("question", &question), ("decision", "approve")];
+    let refused = page.post(&format!("{path}/calls/1"), &fields).await;
+    assert!(refused.status == 409 && refused.text.contains("Not approved"), "{}", refused.text);
+    let fields = [fields[0], fields[1], ("decision", "deny")];
+    assert_eq!(page.post(&format!("{path}/calls/1"), &fields).await.status, 303);
+    assert!(within(run.outcome()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_read_is_named() {
+    let journal = Arc::new(MemoryJournal::new());
+    let id: RunId = "damaged".parse().unwrap();
+    let new = NewRun { id: id.clone(), created_ms: i64::MAX, plan: "{}".into() };
+    journal.create(new, Claim { holder: "one".into(), until_ms: i64::MAX }).await.unwrap();
+    let batch = Batch { first: 1, entries: Vec::new(), status: Some(RunStatus::Waiting), at_ms: i64::MAX };
+    journal.append(id, "one".into(), batch).await.unwrap();
+    let page = Opened::new(&Page::new(journal).unwrap()).await;
+    let view = page.get("/approvals").await;
+    assert!(view.text.contains("cannot be shown: the plan of the run damaged cannot be read"), "{}", view.text);
+    assert!(!view.text.contains("No call waits"));
+    // Its time is one that no date has.
+    assert!(page.get("/runs").await.text.contains("9999-12-31T23:59:59Z"));
+}
+
+#[tokio::test]
+async fn slow_and_many_peers_are_bounded() {
+    let mut limits = ServeLimits::default();
+    (limits.connections, limits.head_within) = (2, Duration::from_millis(300));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let page = Page::new(Arc::new(MemoryJournal::new())).unwrap();
+    let serving = tokio::spawn(serve(listener, page.router(), limits));
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut peer = TcpStream::connect(address).await.unwrap();
+        peer.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+        slow.push(peer);
+    }
+    // It is served when one of the others has used up its time.
+    let mut other = TcpStream::connect(address).await.unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    within(other.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    for mut peer in slow {
+        let mut rest = Vec::new();
+        // A reset connection is closed as well.
+        let _ = within(peer.read_to_end(&mut rest)).await;
+    }
+    serving.abort();
 }
 
 #[tokio::test]
@@ -230,20 +342,30 @@ async fn ten_thousand_runs_are_listed_in_pages() {
         }
     }
     let page = Opened::new(&Page::new(journal).unwrap()).await;
+    let older = |view: &Answer| {
+        let link = view.text.split("rel=\"next\" href=\"").nth(1)?.split('"').next()?;
+        Some(link.replace("&amp;", "&").replace("&#38;", "&"))
+    };
     let first = page.get("/runs").await;
-    assert!(first.text.contains("10000 runs") && first.text.contains("run-9999<") && first.text.contains("run-9950<"));
+    assert!(first.text.contains("run-9999<") && first.text.contains("run-9950<"), "{}", first.text);
     assert!(!first.text.contains("run-9949<") && first.text.len() < 40_000);
-    let second = page.get("/runs?page=1").await;
+    let second = page.get(&older(&first).unwrap()).await;
     assert!(
         second.text.contains("run-9949<") && second.text.contains("run-9900<") && !second.text.contains("run-9899<")
     );
-    let last = page.get("/runs?page=199").await;
-    assert!(last.text.contains("run-0<") && !last.text.contains("rel=\"next\""), "{}", last.text);
-    assert!(page.get("/runs?page=99999999999").await.text.contains("<h1>Runs</h1>"));
+    assert!(second.text.contains(">Newest<") && !first.text.contains(">Newest<"));
+    let last = page.get("/runs?before=50.run-50").await;
+    assert!(last.text.contains("run-0<") && older(&last).is_none(), "{}", last.text);
+    assert!(
+        page.get("/runs?before=99999999999999999999.x").await.text.contains("run-9999<"),
+        "it begins with the newest"
+    );
     let running = page.get("/runs?status=running").await;
-    assert!(running.text.contains("100 runs") && running.text.contains("run-9900<"), "{}", running.text);
+    assert!(running.text.contains("run-9900<") && running.text.contains("run-5000<"), "{}", running.text);
+    let rest = page.get(&older(&running).unwrap()).await;
+    assert!(rest.text.contains("run-4900<") && rest.text.contains("run-0<") && older(&rest).is_none(), "{}", rest.text);
     let found = page.get("/runs?search=run-123").await;
-    assert!(found.text.contains("11 runs") && found.text.contains("run-1239<"), "{}", found.text);
+    assert!(found.text.matches("data-item").count() == 11 && found.text.contains("run-1239<"), "{}", found.text);
     // What is searched for stands in the page as text.
     let hostile = page.get("/runs?search=%22%3E%3Cscript%3E&page=1").await;
     assert!(!hostile.text.contains("\"><script>") && hostile.text.contains("&#34;&#62;&#60;script&#62;"));

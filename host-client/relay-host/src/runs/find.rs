@@ -16,7 +16,7 @@ const MAX_NAMED: usize = 5;
 pub(crate) async fn every(journal: &dyn Journal, unfinished: bool) -> Result<Vec<RunHead>, Failure> {
     let (mut heads, mut after) = (Vec::new(), None);
     loop {
-        let page = runs::list(journal, RunFilter { unfinished, limit: PAGE, after }).await?;
+        let page = runs::list(journal, RunFilter { unfinished, limit: PAGE, after, newest_first: false }).await?;
         let is_last = page.len() < PAGE;
         heads.extend(page);
         if is_last {

@@ -3,24 +3,31 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use host_client::durable::RunHead;
-use host_client::runs::{self, CallSummary, RunSummary};
-use host_client::{Journal, RunStatus};
+use host_client::prompt::indented;
+use host_client::runs::{self, CallSummary, QuestionState, RunSummary};
+use host_client::{Journal, RunId, RunStatus};
 use relay_proto::time::now_ms;
 use serde_json::{Value, json};
 
 use super::find::find;
 use crate::exit::Failure;
-use crate::output::{indented, inline, plain, print, print_json};
+use crate::output::{inline, plain, print, print_json};
 
 /// Maximum length of a result in the text for people, in characters. JSON has it whole.
 const MAX_SHOWN: usize = 2_000;
+
+/// Maximum size of arguments that are indented, in bytes. Larger ones are printed in one line.
+const MAX_INDENTED_BYTES: usize = 4 << 20;
+/// Maximum number of lines of arguments that are indented.
+const MAX_INDENTED_LINES: usize = 20_000;
+/// Last ms of the year 9999, since 1970. No later time can be written.
+const LAST_MS: u64 = 253_402_300_799_999;
 
 /// Prints one run.
 pub(super) async fn show(journal: &dyn Journal, name: &str, json: bool) -> Result<(), Failure> {
     let id = find(journal, name).await?;
     let summary = runs::show(journal, &id).await?;
-    let decided: Vec<_> = journal.instructions_of(id).await?.into_iter().map(|it| it.call).collect();
-    if json { print_json(&summary_json(&summary, &decided).to_string()) } else { print(&text(&summary, &decided)) }
+    if json { print_json(&summary_json(&summary).to_string()) } else { print(&text(&summary)) }
 }
 
 /// Returns `true` if a process goes on with the run.
@@ -46,7 +53,7 @@ pub(super) fn head_json(head: &RunHead) -> Value {
     })
 }
 
-fn summary_json(summary: &RunSummary, decided: &[u64]) -> Value {
+fn summary_json(summary: &RunSummary) -> Value {
     let error = summary.error.as_ref().map(|(code, message)| json!({"code": code, "message": message}));
     json!({
         "run": summary.head.id.as_str(),
@@ -57,34 +64,27 @@ fn summary_json(summary: &RunSummary, decided: &[u64]) -> Value {
         "attempts": summary.attempts,
         "code": summary.code,
         "calls": summary.calls,
-        "waiting_for_approval": waiting(summary, decided),
-        "cancelled": decided.contains(&0),
+        "waiting_for_approval": summary.waiting(),
+        "cancelled": summary.instructed.contains(&0),
         "result": summary.result,
         "error": error,
     })
 }
 
-/// Returns the calls that a person still has to decide on.
-fn waiting(summary: &RunSummary, decided: &[u64]) -> Vec<u64> {
-    let mut waiting = summary.waiting();
-    waiting.retain(|call| !decided.contains(call));
-    waiting
-}
-
 /// Formats a run for a person.
-fn text(summary: &RunSummary, decided: &[u64]) -> String {
+fn text(summary: &RunSummary) -> String {
     let RunSummary { head, code, calls, attempts, .. } = summary;
     let mut text = format!("run       {}\nstatus    {}", head.id, head.status.as_str());
     let is_over = head.status == RunStatus::Ended;
     if !is_over {
         text += if is_held(head) { ", in a process" } else { ", in no process" };
-        text += if decided.contains(&0) { ", to be cancelled" } else { "" };
+        text += if summary.instructed.contains(&0) { ", to be cancelled" } else { "" };
     }
     text += &format!("\nbegan     {}\nchanged   {}", time(head.created_ms), time(head.changed_ms));
     text += &format!("\nattempts  {attempts}\ncode\n");
     text.extend(plain(code).lines().map(|line| format!("  | {line}\n")));
     for call in calls {
-        text += &call_text(call, !is_over && decided.contains(&call.call));
+        text += &call_text(call, summary.question(call), &head.id);
     }
     if let Some(result) = &summary.result {
         text += &format!("result    {}\n", shortened(result));
@@ -92,21 +92,21 @@ fn text(summary: &RunSummary, decided: &[u64]) -> String {
     if let Some((code, message)) = &summary.error {
         text += &format!("error     {}: {}\n", inline(code), inline(message));
     }
-    for call in waiting(summary, decided) {
+    let is_shortened = |number: &u64| calls.iter().any(|call| call.call == *number && call.is_shortened);
+    for call in summary.waiting().into_iter().filter(|call| !is_shortened(call)) {
         text += &format!("relay-host runs approve {} {call}\n", head.id);
     }
     text.trim_end().to_owned()
 }
 
-/// Formats a call. `is_decided`: a decision on it is in the journal, and the run has not gone on since.
-fn call_text(call: &CallSummary, is_decided: bool) -> String {
-    let waits = call.state == "waiting_for_approval";
-    let state = if waits && is_decided { "decided, not gone on yet" } else { call.state };
+/// Formats a call with the state of its question.
+fn call_text(call: &CallSummary, question: Option<QuestionState>, run: &RunId) -> String {
+    let state = question.map_or(call.state, QuestionState::as_str);
     let mut text = format!("call {}  {}: {}", call.call, inline(&call.tool), state.replace('_', " "));
     if let Some(by) = &call.decided_by {
         text += &format!(", decided by {}", inline(by));
     }
-    if let Some(until_ms) = call.until_ms.filter(|_| waits && !is_decided) {
+    if let Some(until_ms) = call.until_ms.filter(|_| question == Some(QuestionState::Open)) {
         text += &format!(" until {}", time(until_ms));
     }
     text.push('\n');
@@ -115,8 +115,17 @@ fn call_text(call: &CallSummary, is_decided: bool) -> String {
     }
     if let Some(arguments) = &call.arguments {
         // All of them: a person decides by them.
-        let arguments = indented(&arguments.to_string());
+        let json = indented(arguments, MAX_INDENTED_BYTES, MAX_INDENTED_LINES);
+        let arguments = if json.is_shortened { arguments.to_string() } else { json.text };
         text.extend(arguments.lines().map(|line| format!("  | {}\n", inline(line))));
+    }
+    if call.is_shortened {
+        text += "  The arguments are over 2 MiB, and shortened here: the journal has no more of them.\n";
+        if question == Some(QuestionState::Open) {
+            text += &format!(
+                "  To approve them, go on with the run at a terminal, which shows the whole: relay-host runs resume {run}\n"
+            );
+        }
     }
     text
 }
@@ -132,6 +141,6 @@ fn shortened(value: &Value) -> String {
 
 /// Formats a time, in UTC.
 fn time(ms: i64) -> String {
-    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or_default());
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(ms).unwrap_or_default().min(LAST_MS));
     humantime::format_rfc3339_seconds(at).to_string()
 }
