@@ -77,6 +77,8 @@ pub use host_client_core::{
 pub use host_client_journal::{Durability, SqliteJournal, SqliteOptions};
 #[cfg(feature = "journal-postgres")]
 pub use host_client_journal::{PostgresJournal, PostgresOptions};
+#[cfg(all(feature = "journal-postgres", feature = "journal-sqlite"))]
+pub use host_client_journal::{is_database, open_journal};
 #[cfg(feature = "macros")]
 pub use host_client_macros::tools;
 #[cfg(feature = "sets")]

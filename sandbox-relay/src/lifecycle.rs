@@ -73,6 +73,12 @@ impl Lifecycle {
         self.detached.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of sessions with a connection.
+    pub(crate) fn connected(&self) -> usize {
+        // The two counters are read one after the other: one session may be counted in the second alone.
+        self.sessions().saturating_sub(self.detached())
+    }
+
     /// Counts a session as one without a connection.
     pub(crate) fn detach_session(self: &Arc<Self>) -> DetachedGuard {
         self.detached.fetch_add(1, Ordering::Relaxed);

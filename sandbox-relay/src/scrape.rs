@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::header;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::build;
 use crate::metrics::Readings;
-use crate::server::Server;
+use crate::server::{ACCEPT_AGAIN_AFTER, Server, http1};
 
 /// Maximum number of connections: those of a few scrapers.
 const CONNECTIONS: usize = 16;
@@ -28,8 +28,6 @@ const MAX_HEAD_BYTES: usize = 8 << 10;
 const UPKEEP: Duration = Duration::from_secs(5);
 /// Content type of the text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// Pause after the system had no descriptor or memory for a connection.
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 struct Scraped {
@@ -70,14 +68,13 @@ pub(crate) async fn serve(listener: TcpListener, server: Arc<Server>, handle: Pr
 }
 
 async fn answer(stream: TcpStream, routes: Router) {
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(WITHIN).max_buf_size(MAX_HEAD_BYTES).max_headers(64);
+    let http = http1(WITHIN, MAX_HEAD_BYTES);
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes)).await;
 }
 
 async fn scrape(State(Scraped { server, handle }): State<Scraped>) -> impl IntoResponse {
     let (engine, lifecycle) = (&server.sessions.engine, &server.lifecycle);
-    let ((running, queued), coming_back, detached) = (engine.load(), engine.coming_back(), lifecycle.detached());
+    let ((running, queued), coming_back) = (engine.load(), engine.coming_back());
     let readings = Readings {
         is_ready: lifecycle.is_serving() && engine.is_ready(),
         places: engine.capacity(),
@@ -85,8 +82,8 @@ async fn scrape(State(Scraped { server, handle }): State<Scraped>) -> impl IntoR
         queued: queued + coming_back,
         waiting_for_people: engine.parked().saturating_sub(coming_back),
         oldest_wait: engine.oldest_wait(),
-        connected: lifecycle.sessions().saturating_sub(detached),
-        detached,
+        connected: lifecycle.connected(),
+        detached: lifecycle.detached(),
         ready_workers: engine.ready_workers().collect(),
         build: build::name(),
     };

@@ -15,6 +15,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use http::{HeaderMap, StatusCode, header};
+use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use relay_proto::session::RESUME_HEADER;
@@ -43,8 +44,10 @@ use crate::subject::{SubjectPermit, Subjects};
 const HANDED_OVER: usize = 64;
 /// Maximum length in bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum number of headers of a request.
+const MAX_HEADERS: usize = 64;
 /// Pause after the system had no descriptor or memory for a connection.
-const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
+pub(crate) const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Maximum number of bytes of messages that are kept or queued for all sessions without a connection.
 pub(crate) const DETACHED_BYTES: usize = 256 << 20;
 /// `Retry-After` of refusals that end by themselves, in seconds.
@@ -89,7 +92,7 @@ async fn health(State(server): State<Arc<Server>>) -> Json<serde_json::Value> {
     let ((executions, queued), parked) = (engine.load(), engine.parked());
     Json(json!({
         "ok": true,
-        "connected": server.lifecycle.sessions().saturating_sub(server.lifecycle.detached()),
+        "connected": server.lifecycle.connected(),
         "detached": server.lifecycle.detached(),
         "encoding": "protobuf",
         "executions": executions,
@@ -266,12 +269,17 @@ async fn secured(stream: std::net::TcpStream, tls: Option<TlsAcceptor>, within: 
 /// Serves HTTP/1.1 until the upgrade, for at most three times the handshake's time.
 async fn serve_http(socket: Counted, routes: Router, handshake: Duration) {
     let service = TowerToHyperService::new(routes);
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(handshake).max_buf_size(MAX_HEAD_BYTES).max_headers(64);
     // A client that breaks HTTP has been answered as far as it can be.
-    let served = http.serve_connection(TokioIo::new(socket), service).with_upgrades();
+    let served = http1(handshake, MAX_HEAD_BYTES).serve_connection(TokioIo::new(socket), service).with_upgrades();
     // No client keeps its place by asking for `/health` again and again, or by not reading.
     let _ = tokio::time::timeout(handshake * 3, served).await;
+}
+
+/// Returns the settings of HTTP/1.1: a request's head comes whole within `head_within`, and has at most `head_bytes`.
+pub(crate) fn http1(head_within: Duration, head_bytes: usize) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_within).max_buf_size(head_bytes).max_headers(MAX_HEADERS);
+    http
 }
 
 /// Accepts connections until the relay shuts down, and gives each to the shard with the fewest.

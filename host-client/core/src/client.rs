@@ -15,8 +15,9 @@ mod request;
 #[cfg(feature = "short-path")]
 mod short_path;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use relay_proto::session::feature;
 use relay_proto::wire::message::Payload;
@@ -48,6 +49,11 @@ pub use request::{Check, ExecuteRequest, LargeIntegers, MODEL_BINDINGS};
 
 /// The time that a relay may take beyond the limits before an execution is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The time for which [`Client::connect_when_free`] tries a relay that has no place for a connection.
+const FREE_WITHIN: Duration = Duration::from_secs(30);
+/// The range of the pause between two tries; the relay's `Retry-After` chooses within it.
+const FREE_PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(5);
 
 /// The time that code which names a server waits for the relay to hear of changed tools.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
@@ -93,6 +99,24 @@ impl Client {
         let Connected { session, welcome, token } = connect_to_any(config, host).await?;
         let subject = token::subject(&token).unwrap_or_else(|| "unknown".into());
         Ok(Self::over(session, welcome, queue_timeout, &subject))
+    }
+
+    /// Connects as [`Client::connect`] does, and tries again for up to 30 s while the relay answers that it has no place for
+    /// another connection.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub async fn connect_when_free(config: ClientConfig, host: impl Into<Arc<Host>>) -> Result<Self, Error> {
+        let (host, since) = (host.into(), Instant::now());
+        loop {
+            match Self::connect(config.clone(), Arc::clone(&host)).await {
+                Err(error @ Error::Status { .. }) if error.is_retryable() && since.elapsed() < FREE_WITHIN => {
+                    let asked = error.retry_after().unwrap_or_default();
+                    tokio::time::sleep(asked.clamp(*FREE_PAUSE.start(), *FREE_PAUSE.end())).await;
+                }
+                connected => return connected,
+            }
+        }
     }
 
     /// Makes the client of a session that has begun.

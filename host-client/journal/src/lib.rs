@@ -3,6 +3,7 @@
 //! Applications name the crate `host-client`, which re-exports all of this. The storages do not depend on each other:
 //! - [`SqliteJournal`]: one file, which several processes of one machine may share
 //! - [`PostgresJournal`]: a schema of a Postgres database, which several machines may share
+//! - `named`: journals that people name by a text
 //! - `migration`: versions of a schema
 //! - `integer`: conversion of numbers for databases
 //!
@@ -13,11 +14,15 @@
 mod integer;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migration;
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+mod named;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+#[cfg(all(feature = "postgres", feature = "sqlite"))]
+pub use named::{is_database, open_journal};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresJournal, PostgresOptions};
 #[cfg(feature = "sqlite")]

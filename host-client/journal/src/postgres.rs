@@ -20,6 +20,8 @@ use host_client_core::durable::{
 };
 
 use address::Address;
+#[cfg(feature = "sqlite")]
+pub(crate) use address::is_address;
 use link::Link;
 
 /// Options of a [`PostgresJournal`].

@@ -11,7 +11,7 @@ use crate::approvals::{Approvals, SharedJournal};
 use crate::args::{ApprovalArgs, BeginArgs, DurableArgs, HostArgs, RelayArgs, RunArgs};
 use crate::exit::{Failure, UNFINISHED};
 use crate::interrupt::Interrupts;
-use crate::journal::AnyJournal;
+use crate::journal;
 use crate::output::{note, print_value};
 use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
@@ -122,7 +122,7 @@ pub(crate) async fn run(args: RunArgs, progress: &Progress) -> Result<(), Failur
 async fn begin(args: &RunArgs, progress: &Progress) -> Result<(String, Followed), Failure> {
     let code = read(&args.file)?;
     let mut interrupts = Interrupts::new()?;
-    let journal = AnyJournal::open(&args.runs.journal).await?.shared(&args.runs.journal)?;
+    let journal = journal::open(&args.runs.journal).await?;
     let options = begin_options(&args.runs);
     let opening = DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options, progress);
     let session = interrupts.during(opening).await?;

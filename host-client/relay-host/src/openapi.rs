@@ -13,10 +13,6 @@ use crate::output::note;
 
 /// Maximum number of operations that a report of those left out for one reason names.
 const NAMED_OPERATIONS: usize = 3;
-/// Networks that `loopback` stands for.
-const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
-/// Networks that `private` stands for.
-const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
 /// Configuration of one document. Paths are relative to its folder.
 #[derive(Deserialize)]
@@ -81,18 +77,9 @@ pub(crate) async fn document<'a>(tools: &Tools, named: &'a str) -> Result<(&'a s
     let (name, document) = named.split_once('=').ok_or_else(|| {
         Failure::usage(format!("{named:?} is not NAME=FILE, NAME=URL or NAME=FILE.toml, such as shop=openapi.yaml"))
     })?;
-    let is_config = !is_address(document) && Path::new(document).extension().is_some_and(|end| end == "toml");
-    let document = if is_config { configured(Path::new(document))? } else { source(Path::new(""), document) };
+    let is_config = !OpenApi::is_url(document) && Path::new(document).extension().is_some_and(|end| end == "toml");
+    let document = if is_config { configured(Path::new(document))? } else { OpenApi::from_place(document, "") };
     Ok((name, document.mount(tools, name).await?))
-}
-
-fn is_address(document: &str) -> bool {
-    document.starts_with("https://") || document.starts_with("http://")
-}
-
-/// Returns the settings for a document at a URL, or in a file relative to `folder`.
-fn source(folder: &Path, document: &str) -> OpenApi {
-    if is_address(document) { OpenApi::from_url(document) } else { OpenApi::from_file(folder.join(document)) }
 }
 
 /// Reads a configuration.
@@ -103,7 +90,7 @@ fn configured(path: &Path) -> Result<OpenApi, Failure> {
     let wrong = |reason: String| Failure::usage(format!("{}: {reason}", path.display()));
     let config: Config = toml::from_str(&read(path)?).map_err(|error| wrong(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut api = source(folder, &config.document).tags(config.tags).operations(config.operations);
+    let mut api = OpenApi::from_place(&config.document, folder).tags(config.tags).operations(config.operations);
     if let Some(server) = config.server {
         api = api.server(server);
     }
@@ -117,14 +104,7 @@ fn configured(path: &Path) -> Result<OpenApi, Failure> {
         api = api.server_variable(name, value);
     }
     for network in &config.networks {
-        let networks: &[&str] = match network.as_str() {
-            "loopback" => &LOOPBACK,
-            "private" => &PRIVATE,
-            other => &[other],
-        };
-        for network in networks {
-            api = api.allow_private(network).map_err(|error| wrong(error.to_string()))?;
-        }
+        api = api.allow_named(network).map_err(|error| wrong(error.to_string()))?;
     }
     if let Some(bytes) = config.document_bytes {
         api = api.document_bytes(bytes);

@@ -12,7 +12,7 @@ use crate::approvals;
 use crate::args::{CallName, RunName, RunsArgs, RunsCommand, RunsCommon};
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
-use crate::journal::AnyJournal;
+use crate::journal::open_existing;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 pub(crate) use find::every;
@@ -24,14 +24,14 @@ pub(crate) async fn runs(args: RunsArgs, progress: &Progress) -> Result<(), Fail
     match args.command {
         RunsCommand::List { all, common } => list(all, &common).await,
         RunsCommand::Show { run, common } => {
-            let journal = AnyJournal::open_existing(&common.journal).await?;
-            show::show(journal.journal(), &run.run, common.json).await
+            let journal = open_existing(&common.journal).await?.journal;
+            show::show(&*journal, &run.run, common.json).await
         }
         RunsCommand::Approve { call, common } => decide(&call, RunVerdict::Approve, &common).await,
         RunsCommand::Deny { call, reason, common } => decide(&call, RunVerdict::Deny { reason }, &common).await,
         RunsCommand::Resume(args) => resume::resume(&args, progress).await,
         RunsCommand::Links { links, journal } => {
-            let journal = AnyJournal::open_existing(&journal).await?.shared(&journal)?;
+            let journal = open_existing(&journal).await?;
             let mut interrupts = Interrupts::new()?;
             tokio::select! {
                 served = approvals::serve(&links, &journal) => served,
@@ -44,8 +44,8 @@ pub(crate) async fn runs(args: RunsArgs, progress: &Progress) -> Result<(), Fail
 }
 
 async fn list(all: bool, common: &RunsCommon) -> Result<(), Failure> {
-    let journal = AnyJournal::open_existing(&common.journal).await?;
-    let heads = every(journal.journal(), !all).await?;
+    let journal = open_existing(&common.journal).await?.journal;
+    let heads = every(&*journal, !all).await?;
     if common.json {
         let heads: Vec<_> = heads.iter().map(show::head_json).collect();
         return print_json(&json!(heads).to_string());
@@ -59,36 +59,34 @@ async fn list(all: bool, common: &RunsCommon) -> Result<(), Failure> {
 
 /// Leaves a decision in the journal.
 async fn decide(named: &CallName, verdict: RunVerdict, common: &RunsCommon) -> Result<(), Failure> {
-    let journal = AnyJournal::open_existing(&common.journal).await?;
-    let journal = journal.journal();
-    let id = find(journal, &named.run.run).await?;
+    let journal = open_existing(&common.journal).await?.journal;
+    let id = find(&*journal, &named.run.run).await?;
     let by = named.by.clone().unwrap_or_else(user);
     let word = if verdict == RunVerdict::Approve { "approved" } else { "denied" };
-    runs::decide(journal, &id, named.call, verdict, &by).await?;
+    runs::decide(&*journal, &id, named.call, verdict, &by).await?;
     if common.json {
         return print_json(&json!({"run": id.as_str(), "call": named.call, "decision": word, "by": by}).to_string());
     }
-    print(&format!("call {} is {word}{}", named.call, next(journal, &id).await?))
+    print(&format!("call {} is {word}{}", named.call, next(&*journal, &id).await?))
 }
 
 async fn cancel(named: &RunName, common: &RunsCommon) -> Result<(), Failure> {
-    let journal = AnyJournal::open_existing(&common.journal).await?;
-    let journal = journal.journal();
-    let id = find(journal, &named.run).await?;
+    let journal = open_existing(&common.journal).await?.journal;
+    let id = find(&*journal, &named.run).await?;
     if journal.run(id.clone()).await?.is_some_and(|head| head.status == RunStatus::Ended) {
         return Err(Failure::usage(format!("the run {id} has ended; `relay-host runs forget` removes it")));
     }
-    runs::cancel(journal, &id).await?;
+    runs::cancel(&*journal, &id).await?;
     if common.json {
         return print_json(&json!({"run": id.as_str(), "cancelled": true}).to_string());
     }
-    print(&format!("the run {id} is to be cancelled{}", next(journal, &id).await?))
+    print(&format!("the run {id} is to be cancelled{}", next(&*journal, &id).await?))
 }
 
 async fn forget(named: &RunName, common: &RunsCommon) -> Result<(), Failure> {
-    let journal = AnyJournal::open_existing(&common.journal).await?;
-    let id = find(journal.journal(), &named.run).await?;
-    let is_removed = runs::forget(journal.journal(), &id).await?;
+    let journal = open_existing(&common.journal).await?.journal;
+    let id = find(&*journal, &named.run).await?;
+    let is_removed = runs::forget(&*journal, &id).await?;
     if common.json {
         return print_json(&json!({"run": id.as_str(), "forgotten": is_removed}).to_string());
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::ServeArgs;
 use crate::durable::{begin_options, leave};
 use crate::exit::Failure;
-use crate::journal::AnyJournal;
+use crate::journal;
 use crate::progress::Progress;
 use crate::setup::{Asking, Connector, Setup};
 
@@ -34,7 +34,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     }
     let connector = Connector::new(&args.relay, Progress::new())?;
     let journal = match args.runs.durable {
-        true => Some(AnyJournal::open(&args.runs.journal).await?.shared(&args.runs.journal)?.journal),
+        true => Some(journal::open(&args.runs.journal).await?.journal),
         false => None,
     };
     // No terminal is used: approvals are requested through MCP.

@@ -25,13 +25,6 @@ use crate::output::{inline, note};
 use crate::progress::Progress;
 use crate::warnings::print_warnings;
 
-/// Time for which a connection is tried that the relay has no place for.
-const CONNECTS_WITHIN: Duration = Duration::from_secs(30);
-/// Minimum pause between two tries.
-const MIN_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum pause between two tries.
-const MAX_PAUSE: Duration = Duration::from_secs(5);
-
 /// Ways to ask people, beside the terminal.
 #[derive(Default)]
 pub(crate) struct Asking<'a> {
@@ -299,20 +292,9 @@ impl Connector {
                 ClientConfig { resume: config.resume.min(self.resume), ..config }
             }
         };
-        let since = Instant::now();
-        loop {
-            match Client::connect(config.clone(), Arc::clone(&host)).await {
-                // Nothing has been run: the relay only has no place for another connection yet.
-                Err(error @ Error::Status { .. }) if error.is_retryable() && since.elapsed() < CONNECTS_WITHIN => {
-                    tokio::time::sleep(error.retry_after().unwrap_or_default().clamp(MIN_PAUSE, MAX_PAUSE)).await;
-                }
-                Ok(client) => {
-                    connection::report(&client, &self.progress);
-                    return Ok(client);
-                }
-                Err(error) => return Err(error),
-            }
-        }
+        let client = Client::connect_when_free(config, host).await?;
+        connection::report(&client, &self.progress);
+        Ok(client)
     }
 
     /// Ends the relay that was started.

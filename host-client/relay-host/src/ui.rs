@@ -8,7 +8,7 @@ use crate::approvals::listen;
 use crate::args::UiArgs;
 use crate::exit::Failure;
 use crate::interrupt::Interrupts;
-use crate::journal::AnyJournal;
+use crate::journal::open_existing;
 use crate::output::print;
 use crate::runs::user;
 
@@ -27,7 +27,7 @@ pub(crate) async fn ui(args: UiArgs) -> Result<(), Failure> {
         ));
     }
     let mut interrupts = Interrupts::new()?;
-    let journal = AnyJournal::open_existing(&args.journal).await?.shared(&args.journal)?.journal;
+    let journal = open_existing(&args.journal).await?.journal;
     let mut page = Page::new(journal).map_err(Failure::failed)?.by(args.by.unwrap_or_else(user));
     if let Some(file) = args.audit {
         page = page.audit(file);

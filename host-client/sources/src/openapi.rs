@@ -38,7 +38,7 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -158,6 +158,16 @@ impl OpenApi {
         Self::from(Source::Url(url.into()))
     }
 
+    /// Creates the settings for a document at a URL, or in a file whose path is relative to `folder`.
+    pub fn from_place(place: &str, folder: impl AsRef<Path>) -> Self {
+        if Self::is_url(place) { Self::from_url(place) } else { Self::from_file(folder.as_ref().join(place)) }
+    }
+
+    /// Tells whether the place of a document is a URL of `https` or `http`. `false`: it is the path of a file.
+    pub fn is_url(place: &str) -> bool {
+        place.starts_with("https://") || place.starts_with("http://")
+    }
+
     /// Creates the settings for a document that is given as text.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self::from(Source::Text(text.into()))
@@ -250,6 +260,16 @@ impl OpenApi {
     /// notation.
     pub fn allow_private(mut self, network: &str) -> Result<Self, Error> {
         self.access = self.access.allow_private(network)?;
+        Ok(self)
+    }
+
+    /// Allows networks by a word or in CIDR notation, as [`RemoteAccess::allow_named`] does.
+    ///
+    /// # Errors
+    /// [`Error::Source`] with [`InvalidAccess::Network`](crate::InvalidAccess::Network) if `networks` is neither word and not in
+    /// CIDR notation.
+    pub fn allow_named(mut self, networks: &str) -> Result<Self, Error> {
+        self.access = self.access.allow_named(networks)?;
         Ok(self)
     }
 

@@ -135,7 +135,7 @@ impl Pool {
 
     /// Returns whether a worker is in the stock.
     pub(crate) fn is_ready(&self) -> bool {
-        self.state.ready.load(Ordering::Relaxed) > 0
+        self.ready() > 0
     }
 
     /// Returns the number of workers in the stock.

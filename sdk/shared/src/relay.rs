@@ -1,7 +1,7 @@
 //! The relay of a host: one elsewhere, or one that is started when it is first needed and ends with the host.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use host_client::local::LocalRelayBuilder;
 use host_client::{Client, ClientConfig, Error, Host, LocalRelay, TokenSource};
@@ -10,13 +10,6 @@ use tokio::sync::Mutex;
 use crate::error::SdkError;
 use crate::foreign::ForeignTokens;
 use crate::options::{RelayOptions, limit_name};
-
-/// The time for which a connection is tried that the relay has no place for.
-const CONNECTS_WITHIN: Duration = Duration::from_secs(30);
-/// The shortest pause between two tries.
-const MIN_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause between two tries.
-const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// The relay of a host. Clones are of the same.
 #[derive(Clone)]
@@ -65,16 +58,7 @@ impl Relay {
                 own.insert(relay).client_config().await?
             }
         };
-        let since = Instant::now();
-        loop {
-            match Client::connect(config.clone(), Arc::clone(&host)).await {
-                // Nothing has been run: the relay only has no place for another connection yet.
-                Err(error @ Error::Status { .. }) if error.is_retryable() && since.elapsed() < CONNECTS_WITHIN => {
-                    tokio::time::sleep(error.retry_after().unwrap_or_default().clamp(MIN_PAUSE, MAX_PAUSE)).await;
-                }
-                connected => return connected,
-            }
-        }
+        Client::connect_when_free(config, host).await
     }
 
     /// Returns the same relay for a host that does not end it.

@@ -54,11 +54,15 @@ impl Address {
     }
 }
 
+/// Tells whether a text is the URL of a Postgres database.
+pub(crate) fn is_address(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
+}
+
 /// Removes the parameters from an address that `psql` knows and the library does not: `sslrootcert`, and the values of
 /// `sslmode` that verify certificates, which this crate always does. Returns the rest, and the file of the authorities.
 fn without_own_parameters(text: &str) -> (String, Option<String>) {
-    let is_url = text.starts_with("postgres://") || text.starts_with("postgresql://");
-    let Some((base, query)) = text.split_once('?').filter(|_| is_url) else {
+    let Some((base, query)) = text.split_once('?').filter(|_| is_address(text)) else {
         return (text.to_owned(), None);
     };
     let mut file = None;

@@ -9,19 +9,18 @@ use crate::args::ResumeArgs;
 use crate::durable::{DurableSession, Followed, follow, options, over};
 use crate::exit::{FAILED, Failure, UNFINISHED};
 use crate::interrupt::Interrupts;
-use crate::journal::AnyJournal;
+use crate::journal::open_existing;
 use crate::output::{inline, print, print_value};
 use crate::progress::Progress;
 
 /// Runs the command.
 pub(super) async fn resume(args: &ResumeArgs, progress: &Progress) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
-    let journal = AnyJournal::open_existing(&args.common.journal).await?;
+    let journal = open_existing(&args.common.journal).await?;
     let one = match &args.run {
-        Some(name) => Some(find(journal.journal(), name).await?),
+        Some(name) => Some(find(&*journal.journal, name).await?),
         None => None,
     };
-    let journal = journal.shared(&args.common.journal)?;
     let opening =
         DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options(&args.durably), progress);
     let session = interrupts.during(opening).await?;

@@ -8,6 +8,10 @@ use url::{Host, Url};
 
 use super::address::Reach;
 
+/// Networks that `loopback` stands for.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+/// Networks that `private` stands for.
+const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 /// Maximum number of hosts that an error message lists.
 const NAMED_HOSTS: usize = 20;
 
@@ -88,6 +92,19 @@ impl RemoteAccess {
     pub fn allow_private(mut self, network: &str) -> Result<Self, InvalidAccess> {
         self.networks.push(network.parse().map_err(|_| InvalidAccess::Network(network.to_owned()))?);
         Ok(self)
+    }
+
+    /// Allows networks as [`allow_private`](Self::allow_private) does, by a word or in CIDR notation: `loopback` stands for
+    /// `127.0.0.0/8` and `::1/128`; `private` for `10.0.0.0/8`, `172.16.0.0/12`, `192.168.0.0/16` and `fc00::/7`.
+    ///
+    /// # Errors
+    /// [`InvalidAccess::Network`] if `networks` is neither word and not in CIDR notation.
+    pub fn allow_named(self, networks: &str) -> Result<Self, InvalidAccess> {
+        match networks {
+            "loopback" => LOOPBACK.iter().try_fold(self, |access, network| access.allow_private(network)),
+            "private" => PRIVATE.iter().try_fold(self, |access, network| access.allow_private(network)),
+            network => self.allow_private(network),
+        }
     }
 
     /// Trusts these certificate authorities (PEM) instead of the built-in list of public ones.

@@ -2,9 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use host_client::{
-    Audit, Error, Host, LazyClient, McpOptions, McpServers, Policy, PostgresJournal, Runs, SqliteJournal, Tools,
-};
+use host_client::{Audit, Error, Host, LazyClient, McpOptions, McpServers, Policy, Runs, Tools, open_journal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -70,7 +68,7 @@ pub(super) async fn start(mut options: HostOptions, functions: Functions) -> Res
         mounts.push(http.mount(&tools)?);
     }
     if let Some(journal) = &options.journal {
-        host = with_journal(host, journal).await?;
+        host = host.journal(open_journal(journal).await.map_err(host_client::RunError::from)?);
     }
     for (name, document) in options.openapi {
         mounts.push(document.0.mount(&tools, &name).await?);
@@ -128,15 +126,4 @@ pub(super) fn sibling(
         tasks: of.tasks.clone(),
         _mounts: Vec::new(),
     })
-}
-
-/// Gives a host the journal of this name: the address of a Postgres database, or the path of an SQLite file.
-async fn with_journal(host: Host, named: &str) -> Result<Host, SdkError> {
-    let is_address = ["postgres://", "postgresql://"].iter().any(|scheme| named.starts_with(scheme));
-    let opened = if is_address {
-        PostgresJournal::connect(named).await.map(|journal| host.journal(journal))
-    } else {
-        SqliteJournal::open(named).await.map(|journal| host.journal(journal))
-    };
-    opened.map_err(|error| host_client::RunError::from(error).into())
 }

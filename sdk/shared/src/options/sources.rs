@@ -12,11 +12,6 @@ use serde_json::{Map, Value};
 
 use crate::error::SdkError;
 
-/// Networks that `loopback` stands for.
-const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
-/// Networks that `private` stands for.
-const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
-
 /// One value, or a list of values.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
@@ -142,7 +137,7 @@ impl OpenApiOptions {
     pub(crate) async fn mount(self, tools: &Tools, name: &str) -> Result<Mount, SdkError> {
         let settings = self;
         let wrong = |reason: String| SdkError::option(format!("openapi.{name}: {reason}"));
-        let mut api = source(&settings.document).tags(settings.tags).operations(settings.operations);
+        let mut api = OpenApi::from_place(&settings.document, "").tags(settings.tags).operations(settings.operations);
         if let Some(server) = settings.server {
             api = api.server(server);
         }
@@ -156,25 +151,13 @@ impl OpenApiOptions {
             api = api.server_variable(variable, value);
         }
         for network in &settings.networks {
-            let networks: &[&str] = match network.as_str() {
-                "loopback" => &LOOPBACK,
-                "private" => &PRIVATE,
-                other => &[other],
-            };
-            for network in networks {
-                api = api.allow_private(network).map_err(|error| wrong(error.to_string()))?;
-            }
+            api = api.allow_named(network).map_err(|error| wrong(error.to_string()))?;
         }
         for (scheme, secret) in settings.credentials {
             api = api.credentials(scheme, secret.into());
         }
         Ok(api.mount(tools, name).await?.mount)
     }
-}
-
-fn source(document: &str) -> OpenApi {
-    let is_address = document.starts_with("https://") || document.starts_with("http://");
-    if is_address { OpenApi::from_url(document) } else { OpenApi::from_file(document) }
 }
 
 /// A folder as tools; a text is its path, and nothing in it may be changed.

@@ -35,7 +35,7 @@ async fn cancelling_and_dropping_stop_the_code_and_its_functions() {
     })
     .await;
     // Code that has not begun is cancelled as well.
-    let run = host.execute(request("return 1"), None).unwrap();
+    let run = host.execute(request(waits), None).unwrap();
     run.cancel();
     assert_eq!(bounded(run.outcome()).await.unwrap_err().code, "CANCELLED");
 }
