@@ -19,6 +19,10 @@ use crate::support::{Seen, binary, tools, until, within};
 pub(crate) const SECRET: &str = "a secret that must not be in any log, 0123456789abcdef";
 /// Number of attacks that run beside each other.
 const AT_ONCE: usize = 4;
+/// Maximum time for one attack on a slow machine.
+const ENDS_WITHIN: Duration = Duration::from_secs(240);
+/// Wall-clock limit of attacks: none is to end by it, however slow the machine is.
+const FAR_MS: u64 = 300_000;
 /// The longest that another subject's small execution may take meanwhile. How fast it is, is the benchmark's to say.
 const CANARY_WITHIN: Duration = Duration::from_secs(20);
 /// Number of looks in a row that have to see the same before a relay counts as at rest.
@@ -116,8 +120,8 @@ impl Arena {
             .map(|attack| {
                 let attacker = attacker.clone();
                 async move {
-                    let request = limit(ExecuteRequest::new(attack.code).always_in_sandbox());
-                    let outcome = tokio::time::timeout(Duration::from_secs(60), attacker.run(request)).await;
+                    let request = attack.request(limit);
+                    let outcome = tokio::time::timeout(ENDS_WITHIN, attacker.run(request)).await;
                     let Ok(outcome) = outcome else { return Some(format!("{}: it never ended", attack.name)) };
                     fault(&attack.expected, outcome)
                         .map(|fault| format!("{}: {fault}\n    {}", attack.name, attack.code))
@@ -254,26 +258,26 @@ impl Canary {
 /// Little CPU time, and so much of the rest that nothing else can end the code first.
 pub(crate) fn short(request: ExecuteRequest) -> ExecuteRequest {
     let request = request.limit(LimitName::HeapBytes, 512 << 20).limit(LimitName::MemoryBytes, 1 << 30);
-    request.limit(LimitName::CpuMs, 300).limit(LimitName::WallMs, 50_000).bindings(NONE)
+    request.limit(LimitName::CpuMs, 300).limit(LimitName::WallMs, FAR_MS).bindings(NONE)
 }
 
 pub(crate) fn usual(request: ExecuteRequest) -> ExecuteRequest {
-    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, 20_000).bindings(NONE)
+    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, FAR_MS).bindings(NONE)
 }
 
 pub(crate) fn small(request: ExecuteRequest) -> ExecuteRequest {
     let request = request.limit(LimitName::HeapBytes, 16 << 20).limit(LimitName::MemoryBytes, 128 << 20);
-    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, 30_000).bindings(NONE)
+    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, FAR_MS).bindings(NONE)
 }
 
 pub(crate) fn printing(request: ExecuteRequest) -> ExecuteRequest {
     let request = request.limit(LimitName::OutputBytes, 4_096).limit(LimitName::OutputCount, 100);
-    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, 20_000).io("")
+    request.limit(LimitName::CpuMs, 5_000).limit(LimitName::WallMs, FAR_MS).io("")
 }
 
 pub(crate) fn all_bindings(request: ExecuteRequest) -> ExecuteRequest {
     let request = request.limit(LimitName::HeapBytes, 32 << 20).limit(LimitName::MemoryBytes, 128 << 20);
-    let request = request.limit(LimitName::CpuMs, 1_000).limit(LimitName::WallMs, 20_000);
+    let request = request.limit(LimitName::CpuMs, 1_000).limit(LimitName::WallMs, FAR_MS);
     request.bindings(["console", "timers", "io", "servers", "store"])
 }
 

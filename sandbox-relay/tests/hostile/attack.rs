@@ -1,6 +1,9 @@
 //! One hostile program, and what has to come of it.
 
-use host_client::ErrorCode;
+use host_client::{ErrorCode, ExecuteRequest, LimitName};
+
+/// CPU time of attacks that are to end in another way than by using it up, however slow the machine is.
+const ENOUGH_CPU_MS: u64 = 30_000;
 
 /// A program that tries to get out, to break something, or to take more than it was given.
 #[derive(Debug)]
@@ -11,6 +14,17 @@ pub(crate) struct Attack {
     pub(crate) code: &'static str,
     /// Required end.
     pub(crate) expected: Expected,
+}
+
+impl Attack {
+    /// Returns the request with the limits of the attack's class.
+    pub(crate) fn request(&self, limit: fn(ExecuteRequest) -> ExecuteRequest) -> ExecuteRequest {
+        let request = limit(ExecuteRequest::new(self.code).always_in_sandbox());
+        match self.expected {
+            Expected::Error(codes) | Expected::Any(codes) if codes.contains(&ErrorCode::CpuLimit) => request,
+            _ => request.limit(LimitName::CpuMs, ENOUGH_CPU_MS),
+        }
+    }
 }
 
 /// Required end of an attack.
