@@ -32,6 +32,7 @@ pub(crate) fn test() -> anyhow::Result<()> {
     run::check(&mut program("ruff", &["check", "."]))?;
     run::check(&mut program("ruff", &["format", "--check", "."]))?;
     run::check(&mut program("mypy", &["python", "tests", "bench", "programs"]))?;
+    run::check(program("pyright", &["--pythonpath"]).arg(bin.join("python")))?;
     let mut tests = program("python", &["-m", "pytest", "-p", "no:cacheprovider"]);
     tests.env("PYTHONPATH", "python").env("SANDBOX_RELAY_BIN", target.join("debug/sandbox-relay"));
     run::check_within(run::TEST_LIMIT, &mut tests)

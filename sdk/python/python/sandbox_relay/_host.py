@@ -11,7 +11,7 @@ import os
 import warnings as python_warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from typing_extensions import Self, Unpack
 
@@ -479,10 +479,10 @@ def _checked(one: object) -> None:
 def _fits(value: Any, path: str) -> None:
     """Refuses numbers that the host would read as others."""
     if isinstance(value, dict):
-        for name, one in value.items():
+        for name, one in cast("dict[str, Any]", value).items():
             _fits(one, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
-        for index, one in enumerate(value):
+        for index, one in enumerate(cast("list[Any]", value)):
             _fits(one, f"{path}[{index}]")
     elif isinstance(value, float) and not math.isfinite(value):
         raise ConfigurationError(f"{path} is {value}, which JSON cannot hold", code="INVALID_ARGUMENTS")

@@ -9,7 +9,7 @@ import math
 import re
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pydantic
 import pydantic_core
@@ -109,11 +109,11 @@ def _lost(plain: Any, written: Any, path: str) -> str | None:
     if isinstance(plain, float) and written is None and not math.isfinite(plain):
         found = f"{path or 'it'} is {plain}"
     elif isinstance(plain, dict) and isinstance(written, dict):
-        found = next(
-            filter(None, (_lost(plain[key], written.get(key), f"{path}.{key}" if path else key) for key in plain)), None
-        )
+        members, texts = cast("dict[str, Any]", plain), cast("dict[str, Any]", written)
+        parts = (_lost(one, texts.get(name), f"{path}.{name}" if path else name) for name, one in members.items())
+        found = next(filter(None, parts), None)
     elif isinstance(plain, list) and isinstance(written, list):
-        pairs = enumerate(zip(plain, written, strict=False))
+        pairs = enumerate(zip(cast("list[Any]", plain), cast("list[Any]", written), strict=False))
         found = next(filter(None, (_lost(*pair, f"{path}[{index}]") for index, pair in pairs)), None)
     return found
 
