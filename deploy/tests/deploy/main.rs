@@ -4,3 +4,4 @@
 mod dashboard;
 mod prometheus;
 mod support;
+mod systemd;

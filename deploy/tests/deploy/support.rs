@@ -13,7 +13,7 @@ use relay_test_support::within;
 use serde_json::Value;
 
 /// Secret of all relays of a test.
-const SECRET: &str = "a secret of the tests of deploy, which is long enough";
+pub(crate) const SECRET: &str = "a secret of the tests of deploy, which is long enough";
 /// Script that runs a server until standard input is closed, as the end of the test does.
 const WATCHDOG: &str = r#""$@" & server=$!; read -r _; kill "$server"; wait "$server""#;
 
@@ -42,7 +42,12 @@ pub(crate) fn relay_binary() -> PathBuf {
 
 /// Starts a relay; all of them take the same tokens.
 pub(crate) async fn relay(arguments: &[&str]) -> LocalRelay {
-    within(LocalRelay::start_with(relay_binary(), arguments, &[("RELAY_JWT_SECRET", SECRET)])).await.unwrap()
+    relay_with(arguments, &[("RELAY_JWT_SECRET", SECRET)]).await
+}
+
+/// Starts a relay with these environment variables.
+pub(crate) async fn relay_with(arguments: &[&str], variables: &[(&str, &str)]) -> LocalRelay {
+    within(LocalRelay::start_with(relay_binary(), arguments, variables)).await.unwrap()
 }
 
 /// Connects to an address with a token of this subject, which `relay` makes.
