@@ -33,6 +33,22 @@ pub(crate) fn read(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap()
 }
 
+/// Returns the flags of the README's `docker run`, each with its value as `--name=value`.
+pub(crate) fn docker_run() -> Vec<String> {
+    let readme = read("README.md").replace("\\\n", " ");
+    let line = readme.lines().find(|line| line.starts_with("docker run") && line.contains("--read-only")).unwrap();
+    let mut words = line.split_ascii_whitespace().skip(2).peekable();
+    let mut flags = Vec::new();
+    while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+        let value = words.next_if(|next| {
+            ["-p", "-e", "--security-opt", "--memory", "--pids-limit"].contains(&word) && !next.starts_with('-')
+        });
+        flags.push(value.map_or_else(|| word.to_owned(), |value| format!("{word}={value}")));
+    }
+    assert!(flags.len() > 6, "{flags:?}");
+    flags
+}
+
 /// Finds the relay as cargo built it beside these tests.
 pub(crate) fn relay_binary() -> PathBuf {
     let binary = target_folder().unwrap().join("debug/sandbox-relay");

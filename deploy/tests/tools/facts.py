@@ -30,7 +30,9 @@ def compose(path):
     from compose_spec.models import ComposeSpecification
 
     with open(path, encoding="utf-8") as file:
-        read = ComposeSpecification.model_validate(yaml.safe_load(file), extra="forbid")
+        given = yaml.safe_load(file)
+    given = {name: value for name, value in given.items() if not name.startswith("x-")}
+    read = ComposeSpecification.model_validate(given, extra="forbid")
     return read.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 

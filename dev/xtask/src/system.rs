@@ -17,7 +17,7 @@ struct Needed {
     packages: &'static [&'static str],
 }
 
-const NEEDED: [Needed; 9] = [
+const NEEDED: [Needed; 10] = [
     Needed { name: "npm", check: ("npm", &["--version"]), packages: &["nodejs", "npm"] },
     Needed {
         name: "python3 with venv",
@@ -35,6 +35,7 @@ const NEEDED: [Needed; 9] = [
     Needed { name: "faketime", check: ("faketime", &["--version"]), packages: &["faketime"] },
     // Reads relays with the rules of `deploy`.
     Needed { name: "prometheus", check: ("promtool", &["--version"]), packages: &["prometheus"] },
+    Needed { name: "haproxy", check: ("haproxy", &["-v"]), packages: &["haproxy"] },
     // Checks the unit.
     Needed { name: "systemd-analyze", check: ("systemd-analyze", &["--version"]), packages: &["systemd"] },
     // Programs in the README and the docs, whose commands the tests run.
