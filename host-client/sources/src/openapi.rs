@@ -33,6 +33,7 @@ mod request;
 mod response;
 mod schema;
 mod server;
+mod source;
 mod style;
 mod text;
 
@@ -40,12 +41,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::Method;
-use http::header::{HeaderMap, HeaderName};
-use tokio::io::AsyncReadExt as _;
-use tokio::time::Instant;
+use http::header::HeaderName;
 use url::Url;
 
 pub use credential::Credential;
@@ -56,8 +53,9 @@ use choice::Choice;
 use credential::Credentials;
 use document::Document;
 use operation::{KeyHeader, Reader};
+use source::Source;
 
-use crate::net::{self, BodyLimit, RemoteAccess, Request};
+use crate::net::{self, RemoteAccess};
 use host_client_core::error::Error;
 use host_client_core::tool::{InvalidTool, Tool};
 use host_client_core::tools::{Mount, Tools};
@@ -72,8 +70,6 @@ const MAX_OPERATION_BYTES: usize = 256 << 10;
 const MAX_TOTAL_BYTES: usize = 4 << 20;
 /// Header of idempotency keys in documents.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Maximum time to fetch a document.
-const FETCH_WITHIN: Duration = Duration::from_secs(30);
 
 /// An OpenAPI 3.0 or 3.1 document, in JSON or YAML, with the settings to mount it.
 ///
@@ -112,14 +108,6 @@ pub struct OpenApi {
     key: KeyHeader,
 }
 
-/// Place that the document comes from.
-#[derive(Clone)]
-enum Source {
-    Text(String),
-    File(PathBuf),
-    Url(String),
-}
-
 /// The mounted tools of a document. Dropping this removes them.
 #[derive(Debug)]
 pub struct OpenApiMount {
@@ -139,7 +127,7 @@ struct Built {
 impl fmt::Debug for OpenApi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenApi")
-            .field("document", &self.origin())
+            .field("document", &self.source.origin())
             .field("credentials", &self.credentials)
             .field("server", &self.server)
             .finish_non_exhaustive()
@@ -298,7 +286,7 @@ impl OpenApi {
         let header = HeaderName::try_from(name).ok().filter(|header| !net::is_reserved_header(header));
         let header = header.ok_or_else(|| {
             let reason = format!("{name:?} is not the name of a header that an idempotency key may be sent in");
-            Error::source(format!("the OpenAPI document {}", self.origin()), reason)
+            Error::source(format!("the OpenAPI document {}", self.source.origin()), reason)
         })?;
         self.key = KeyHeader { header, is_for_all: true };
         Ok(self)
@@ -312,10 +300,10 @@ impl OpenApi {
     /// The error of [`Tools::mount`] if the name is taken or invalid; [`Error::Source`] with an [`Unusable`] if the
     /// document cannot be used at all.
     pub async fn mount(self, tools: &Tools, server: &str) -> Result<OpenApiMount, Error> {
-        let origin = self.origin();
+        let origin = self.source.origin();
         let mount = tools.mount(server, format!("the OpenAPI document {origin}"))?;
         let unusable = |reason: Unusable| Error::source(format!("the OpenAPI document {origin}"), reason);
-        let (text, base) = self.read().await.map_err(unusable)?;
+        let (text, base) = self.source.read(self.document_bytes, &self.access).await.map_err(unusable)?;
         // Parsing megabytes of text and a thousand schemas would block the other tasks of this thread.
         let building = tokio::task::spawn_blocking(move || {
             let Built { tools, mut left_out } = self.build(&text, base.as_ref(), mount.server())?;
@@ -333,50 +321,6 @@ impl OpenApi {
             Ok(OpenApiMount { mount, left_out })
         });
         building.await.map_err(|_| Unusable::Ending).flatten().map_err(unusable)
-    }
-
-    /// Describes the place that the document comes from, without the path and query of a URL, which may hold secrets.
-    fn origin(&self) -> String {
-        match &self.source {
-            Source::Text(_) => "of the application".to_owned(),
-            Source::File(path) => path.display().to_string(),
-            Source::Url(url) => Url::parse(url).map_or_else(|_| "at no address".to_owned(), |url| net::origin(&url)),
-        }
-    }
-
-    /// Reads the text of the document. Returns it with the base of its relative URLs, if it came from a URL.
-    async fn read(&self) -> Result<(String, Option<Url>), Unusable> {
-        match &self.source {
-            Source::Text(text) if text.len() > self.document_bytes => Err(Unusable::Size(self.document_bytes)),
-            Source::Text(text) => Ok((text.clone(), None)),
-            Source::File(path) => {
-                let mut bytes = Vec::new();
-                let most = u64::try_from(self.document_bytes).unwrap_or(u64::MAX).saturating_add(1);
-                tokio::fs::File::open(path).await?.take(most).read_to_end(&mut bytes).await?;
-                if bytes.len() > self.document_bytes {
-                    return Err(Unusable::Size(self.document_bytes));
-                }
-                Ok((String::from_utf8_lossy(&bytes).into_owned(), None))
-            }
-            Source::Url(url) => {
-                let url = Url::parse(url).map_err(|_| Unusable::Address)?;
-                let fetched = self.fetch(url.clone()).await?;
-                Ok((fetched, Some(url)))
-            }
-        }
-    }
-
-    /// Fetches the document from the host of `url`.
-    async fn fetch(&self, url: Url) -> Result<String, Unusable> {
-        let client = server::client(self.access.clone(), &url)?;
-        let request = Request { method: Method::GET, url, headers: HeaderMap::new(), body: None };
-        let limit = BodyLimit::FailOver(self.document_bytes);
-        let answer = client.send(request, limit, Instant::now() + FETCH_WITHIN).await;
-        let answer = answer.map_err(|error| Unusable::Fetch(error.to_string()))?;
-        if !answer.status.is_success() {
-            return Err(Unusable::Fetch(format!("the server answered with {}", answer.status)));
-        }
-        Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
     /// Makes tools of the document's text. `base`: the URL that it came from; `tools`: the name of the server of tools.
