@@ -57,7 +57,7 @@ fn metrics() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
 }
 
 /// Lists what queries ask of relays that no relay has.
-fn unknown(queries: &str) -> Vec<String> {
+pub(crate) fn unknown(queries: &str) -> Vec<String> {
     let metrics = metrics();
     let selector = Regex::new(r"([\w:]*sandbox_relay_\w+[\w:]*)(?:\{([^}]*)\})?").unwrap();
     let matcher = Regex::new(r#"(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)""#).unwrap();
