@@ -162,7 +162,8 @@ async fn waiting(binary: &Path, folder: &Path, scale: usize, table: &mut Table) 
     let host = Host::new(tools)
         .policy(Policy::new().ask(["*"]))
         .journal(journal(&folder.join("waiting"), Durability::Process).await?);
-    let options = RunOptions { passivate_after: Duration::from_millis(1), ..RunOptions::default() };
+    let options =
+        RunOptions { passivate_after: Duration::from_millis(1), open_runs: 2 * WAITING, ..RunOptions::default() };
     let runs = Runs::new(client(&relay, host).await?, options)?;
     let start = async || -> anyhow::Result<()> {
         let run = runs.start(ExecuteRequest::new("await mcp.call('bench.pay', {})")).await?;

@@ -13,3 +13,10 @@ pub(crate) struct Conversation {
     /// The name of the program on whose behalf code runs, as that program says; empty: the application itself.
     pub(crate) caller: OnceLock<String>,
 }
+
+impl Conversation {
+    /// Returns another conversation of the same program, without approvals.
+    pub(crate) fn another(&self) -> Self {
+        Self { grants: Grants::default(), caller: self.caller.clone() }
+    }
+}

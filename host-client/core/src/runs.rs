@@ -5,6 +5,7 @@
 //! - `decision`: what another process decides
 //! - `drive`: sends the code to relays until it has an outcome; `plan`: what that needs
 //! - `handle`: a run as the application sees it; `admin`: runs in a journal, whoever holds them; `owner`: whose they are
+//! - `registry`: begins runs and goes on with them; `prepare`: makes them; `holder`: keeps this process's hold on them; `places`: how many may be open
 
 mod admin;
 mod calls;
@@ -14,7 +15,9 @@ mod handle;
 mod holder;
 mod live;
 mod owner;
+mod places;
 mod plan;
+mod prepare;
 mod registry;
 mod state;
 mod stop;
@@ -53,6 +56,10 @@ pub struct RunOptions {
     /// The time for which this process holds its runs after it has died; another one may take them after that. It is renewed
     /// every third of this time; 30 seconds by default.
     pub claim: Duration,
+    /// The number of runs of one owner that may be open, those in the journal that no process goes on with included; another one is
+    /// refused with [`RunError::TooMany`]. All runs without an owner count as those of one. Runs that several processes begin at
+    /// the same moment may exceed it; 100 by default.
+    pub open_runs: usize,
 }
 
 impl Default for RunOptions {
@@ -64,6 +71,7 @@ impl Default for RunOptions {
             leave_after: Duration::from_secs(5),
             any_build: false,
             claim: Duration::from_secs(30),
+            open_runs: 100,
         }
     }
 }

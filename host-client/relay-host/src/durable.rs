@@ -103,7 +103,11 @@ pub(crate) fn options(args: &DurableArgs) -> RunOptions {
 
 /// Returns the settings of durable runs that begin in this program.
 pub(crate) fn begin_options(args: &BeginArgs) -> RunOptions {
-    RunOptions { approval_within: Duration::from_secs(args.approval_within), ..options(&args.durably) }
+    RunOptions {
+        approval_within: Duration::from_secs(args.approval_within),
+        open_runs: args.open_runs,
+        ..options(&args.durably)
+    }
 }
 
 /// Runs the command `run --durable`.

@@ -5,80 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host_client::durable::{
-    Batch, Claim, Instruction, Journal, JournalEntry, JournalError, JournalFuture, MemoryJournal, NewRun,
-    NumberedInstruction, RunFilter, RunHead, check_entries, first_chain,
+    Batch, Claim, Journal, JournalEntry, JournalError, MemoryJournal, NewRun, check_entries, first_chain,
 };
 use host_client::{Error, ExecuteRequest, Host, Policy, RunError, RunId, RunOptions, RunStatus, Runs, Tools};
 use relay_test_support::within;
 use serde_json::{Value, json};
 
+use crate::journals::Faulty;
 use crate::stage::{Ledger, Relays, nothing, options, tools};
 
 const CODE: &str = "const seen = [];
     for (let n = 0; n < 6; n++) seen.push((await mcp.call('t.step', {n})).n);
     return seen";
-
-/// A journal that takes so many batches, and then says that its disk is full.
-#[derive(Debug, Clone)]
-struct Small(MemoryJournal, Arc<AtomicUsize>);
-
-impl Journal for Small {
-    fn append(&self, run: RunId, holder: String, batch: Batch) -> JournalFuture<'_, ()> {
-        let left = self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if left.is_err() {
-            return Box::pin(std::future::ready(Err(JournalError::Full("no space left on device".into()))));
-        }
-        self.0.append(run, holder, batch)
-    }
-
-    fn create(&self, run: NewRun, claim: Claim) -> JournalFuture<'_, ()> {
-        self.0.create(run, claim)
-    }
-
-    fn run(&self, id: RunId) -> JournalFuture<'_, Option<RunHead>> {
-        self.0.run(id)
-    }
-
-    fn plan(&self, id: RunId) -> JournalFuture<'_, Option<String>> {
-        self.0.plan(id)
-    }
-
-    fn entries(&self, run: RunId, after: u64) -> JournalFuture<'_, Vec<JournalEntry>> {
-        self.0.entries(run, after)
-    }
-
-    fn runs(&self, filter: RunFilter) -> JournalFuture<'_, Vec<RunHead>> {
-        self.0.runs(filter)
-    }
-
-    fn claim(&self, run: RunId, claim: Claim, now_ms: i64) -> JournalFuture<'_, ()> {
-        self.0.claim(run, claim, now_ms)
-    }
-
-    fn renew(&self, claim: Claim) -> JournalFuture<'_, ()> {
-        self.0.renew(claim)
-    }
-
-    fn release(&self, run: RunId, holder: String) -> JournalFuture<'_, ()> {
-        self.0.release(run, holder)
-    }
-
-    fn instruct(&self, run: RunId, instruction: Instruction) -> JournalFuture<'_, ()> {
-        self.0.instruct(run, instruction)
-    }
-
-    fn instructions(&self, after: u64) -> JournalFuture<'_, Vec<NumberedInstruction>> {
-        self.0.instructions(after)
-    }
-
-    fn instructions_of(&self, run: RunId) -> JournalFuture<'_, Vec<Instruction>> {
-        self.0.instructions_of(run)
-    }
-
-    fn forget(&self, run: RunId, holder: String, now_ms: i64) -> JournalFuture<'_, bool> {
-        self.0.forget(run, holder, now_ms)
-    }
-}
 
 fn host(tools: Tools, journal: impl Journal) -> Host {
     Host::new(tools).policy(Policy::new().allow(["*"])).journal(journal)
@@ -99,9 +37,13 @@ fn run_error(error: Error) -> RunError {
 async fn a_full_disk_stops_a_run_wherever_it_is_and_it_goes_on_when_there_is_room() {
     let relays = Relays::default();
     for room in 1..16 {
-        let (ledger, whole) = (Ledger::default(), MemoryJournal::new());
-        let small = Small(whole.clone(), Arc::new(AtomicUsize::new(room)));
-        let runs = runs_over(&relays, tools(&ledger, nothing), small.clone());
+        let (ledger, whole, left) = (Ledger::default(), MemoryJournal::new(), Arc::new(AtomicUsize::new(room)));
+        let counted = Arc::clone(&left);
+        let small = Faulty::new(whole.clone()).appending(move |_| {
+            let left = counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            left.map(drop).map_err(|_| JournalError::Full("no space left on device".into()))
+        });
+        let runs = runs_over(&relays, tools(&ledger, nothing), small);
         let run = within(runs.start(ExecuteRequest::new(CODE))).await.unwrap();
         let Err(error) = within(run.outcome()).await else {
             // It had room for everything.
@@ -112,7 +54,7 @@ async fn a_full_disk_stops_a_run_wherever_it_is_and_it_goes_on_when_there_is_roo
         assert!(matches!(error, RunError::Journal(JournalError::Full(_))), "{error}");
         let entries = whole.entries(run.id().clone(), 0).await.unwrap();
         check_entries(run.id(), &whole.plan(run.id().clone()).await.unwrap().unwrap(), &entries).unwrap();
-        small.1.store(usize::MAX, Ordering::SeqCst);
+        left.store(usize::MAX, Ordering::SeqCst);
         let before = ledger.runs();
         let again = within(runs.resume(run.id())).await.unwrap();
         let outcome = within(again.outcome()).await;

@@ -3,9 +3,13 @@
 
 mod approvals;
 mod begins;
+mod bounds;
+mod drivers;
 mod faults;
 mod handles;
+mod journals;
 mod relays_killed;
+mod resumes;
 mod stage;
 mod takeover;
 mod tokens;

@@ -226,6 +226,7 @@ fn run_code(error: &RunError) -> &'static str {
         RunError::TooLate { .. } => "RUN_TOO_LATE",
         RunError::Shortened { .. } => "RUN_SHORTENED",
         RunError::Over(_) => "RUN_OVER",
+        RunError::TooMany { .. } => "RUN_TOO_MANY",
         RunError::Left => "RUN_LEFT",
         RunError::NotBegun(_) => "RUN_NOT_BEGUN",
         RunError::Unknown(_) => "RUN_UNKNOWN",

@@ -133,6 +133,8 @@ pub struct DurableOptions {
     pub reach_within_ms: Option<u64>,
     /// Whether a run may go on at a relay of another build.
     pub any_build: bool,
+    /// The number of runs of one owner that may be open.
+    pub open_runs: Option<usize>,
 }
 
 impl From<DurableOptions> for RunOptions {
@@ -144,6 +146,7 @@ impl From<DurableOptions> for RunOptions {
             approval_within: time(options.approval_within_ms, usual.approval_within),
             reach_within: time(options.reach_within_ms, usual.reach_within),
             any_build: options.any_build,
+            open_runs: options.open_runs.unwrap_or(usual.open_runs),
             ..usual
         }
     }

@@ -118,6 +118,8 @@ export interface Durable {
   readonly reachWithinMs?: number;
   /** Whether a run may go on at a relay of another build. Default: `false`. */
   readonly anyBuild?: boolean;
+  /** How many runs of one owner may be open. Default: 100. */
+  readonly openRuns?: number;
 }
 
 /** A relay elsewhere. */

@@ -95,7 +95,8 @@ pub enum RunError {
     },
     /// The arguments of the call are not in the journal as a whole, so that nobody can have seen what would be approved.
     #[error(
-        "call {call} of the run {run} cannot be approved by the journal, which has a part of its arguments: approve it at the          program that goes on with the run (relay-host runs resume {run}, at a terminal), or deny it"
+        "call {call} of the run {run} cannot be approved by the journal, which has a part of its arguments: approve it at the \
+         program that goes on with the run (relay-host runs resume {run}, at a terminal), or deny it"
     )]
     Shortened {
         /// The run.
@@ -106,6 +107,15 @@ pub enum RunError {
     /// The run has ended, or is to be cancelled.
     #[error("the run {0} has ended or is to be cancelled: nothing about it can be decided")]
     Over(RunId),
+    /// The owner has as many runs that have not ended as the settings allow.
+    #[error(
+        "{most} runs have not ended, which is the maximum of one owner: wait for the end of one, cancel one, or raise the maximum \
+         (RunOptions::open_runs, relay-host --open-runs)"
+    )]
+    TooMany {
+        /// The maximum.
+        most: usize,
+    },
     /// This process has given the run up for another one.
     #[error("this process has given the run up; it can go on in another one")]
     Left,

@@ -2,14 +2,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use relay_proto::time::now_ms;
+use tokio::time::Instant;
 
 use super::entry::Entry;
 use super::journal::{Batch, Journal, JournalEntry, JournalError, RunId, RunStatus};
 
 /// The length of entries, in bytes of JSON, above which the code waits until they are written.
 const MAX_BYTES_BEHIND: usize = 1 << 20;
+
+/// The time for which a journal that is busy is tried again: others may only be writing much.
+const BUSY_WITHIN: Duration = Duration::from_secs(30);
+/// The pause before a busy journal is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The entries of one run on their way into the journal. Whoever waits for an entry writes all that come before it.
 #[derive(Debug)]
@@ -82,11 +89,12 @@ impl RunLog {
         self.pending().status = Some(status);
     }
 
-    /// Waits until the journal has the entries up to this number.
+    /// Waits until the journal has the entries up to this number. One that is busy is tried again for 30 seconds.
     ///
     /// # Errors
     /// [`JournalError`]: it does not have them, and takes no more of this run from this process.
     pub(crate) async fn commit(&self, number: u64) -> Result<(), JournalError> {
+        let since = Instant::now();
         loop {
             if let Some(error) = self.failed() {
                 return Err(error);
@@ -108,6 +116,12 @@ impl RunLog {
             match self.journal.append(self.run.clone(), self.holder.clone(), batch).await {
                 Ok(()) => {}
                 Err(JournalError::Conflict { found, .. }) if is_unfinished && found == last => {}
+                Err(JournalError::Busy(reason)) if since.elapsed() < BUSY_WITHIN => {
+                    tracing::debug!(run = self.run.as_str(), reason, "the journal is busy");
+                    // The batch stays for the next try.
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(run = self.run.as_str(), %error, "the journal has refused entries of a run");
                     self.pending().failed.get_or_insert(error.clone());

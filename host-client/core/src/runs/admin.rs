@@ -226,18 +226,20 @@ async fn decide_if(
     Ok(journal.instruct(run.clone(), Instruction { call, json }).await?)
 }
 
-/// Cancels a run: leaves that for the process that goes on with it, now or later.
+/// Cancels a run: leaves that for the process that goes on with it, now or later. One that is to be cancelled already stays so.
 ///
 /// # Errors
-/// [`RunError::Over`]: it has ended. [`RunError::Journal`]: there is no such run, it is being cancelled already, or the
-/// journal cannot be used.
+/// [`RunError::Over`]: it has ended. [`RunError::Journal`]: there is no such run, or the journal cannot be used.
 pub async fn cancel(journal: &dyn Journal, run: &RunId) -> Result<(), RunError> {
     let head = journal.run(run.clone()).await?.ok_or_else(|| JournalError::Unknown(run.clone()))?;
     if head.status == RunStatus::Ended {
         return Err(RunError::Over(run.clone()));
     }
     let json = InstructionJson::Cancel { cancel: true }.to_json();
-    Ok(journal.instruct(run.clone(), Instruction { call: 0, json }).await?)
+    match journal.instruct(run.clone(), Instruction { call: 0, json }).await {
+        Ok(()) | Err(JournalError::Instructed { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes a run from a journal, whatever its status. Returns whether there was one.

@@ -232,38 +232,31 @@ impl DurableRun for RunAttempt {
     }
 
     fn output(&self, items: &[OutputItem], steps: &[u8], failures: Vec<wire::StepFailure>) {
-        if self.is_current() {
-            self.calls.take_steps(self.number, steps, failures);
-            self.calls.output(items);
-        }
+        self.calls.take_steps(self.number, steps, failures);
+        self.calls.output(self.number, items);
     }
 
     fn begun(&self, begun: wire::Begun) {
-        let is_first = self.calls.read(|record| record.begun.is_none() && record.newest_call() == 0);
-        if !self.is_current() || !is_first {
-            return;
-        }
         let store = begun.store.into_iter().map(|(key, value)| Some((key, raw_json(&value)?))).collect();
         match store {
-            Some(store) => drop(self.calls.add(Entry::Begun(Begun { store, tools: begun.tools }))),
+            Some(store) => self.calls.take_begun(self.number, Begun { store, tools: begun.tools }),
+            None if !self.is_current() => {}
             None => self.calls.diverged("the relay sent a value of the store that is not JSON".into()),
         }
     }
 
     fn waits(&self, waiting: wire::Waiting) {
-        if !self.is_current() {
-            return;
-        }
         self.calls.take_steps(self.number, &waiting.steps, waiting.failures);
         let until = waiting.timer_in_ms.map(|within| Instant::now() + Duration::from_millis(within.min(MAX_TIMER_MS)));
-        self.calls.changes.send_modify(|situation| situation.waits = Some(Wait { until }));
+        self.calls.waits(self.number, Wait { until });
     }
 
     fn give_up_waiting(&self, call: u64) {
-        if !self.is_current() {
+        let state = self.calls.state();
+        if !state.is_current(self.number) {
             return;
         }
-        self.calls.turns().leave_out(call);
+        state.turns().leave_out(call);
         let mut live = self.calls.live();
         if live.get(&call).is_some_and(|call| call.is_waiting())
             && let Some(call) = live.remove(&call)

@@ -40,7 +40,7 @@ pub enum RunState {
     WaitingForApproval(Vec<u64>),
     /// Its code waits for a timer, off its relay.
     WaitingForTimer,
-    /// It has ended.
+    /// It has ended, or this process goes on with it no more: [`Run::outcome`] tells which.
     Ended,
 }
 
@@ -94,7 +94,8 @@ impl Run {
 
     /// Returns the state as it is now.
     pub fn state(&self) -> RunState {
-        if self.outcome.borrow().is_some() {
+        // A driver that panicked tells nothing any more.
+        if self.outcome.borrow().is_some() || self.outcome.has_changed().is_err() {
             return RunState::Ended;
         }
         let situation = self.calls.changes.borrow().clone();

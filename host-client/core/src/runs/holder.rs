@@ -10,6 +10,7 @@ use super::RunOptions;
 use super::calls::RunCalls;
 use super::decision::InstructionJson;
 use super::handle::Run;
+use super::places::{Place, Places};
 use crate::durable::journal::{Claim, Instruction, Journal, JournalError, RunId};
 use crate::random::random_key;
 
@@ -25,8 +26,10 @@ pub(super) struct Holder {
     /// The random name of this process in the journal.
     pub(super) name: String,
     active: Mutex<HashMap<RunId, Run>>,
-    /// Held while a run is taken over.
-    pub(super) resuming: tokio::sync::Mutex<()>,
+    /// The runs that are being taken over, each with the lock of those that do.
+    resuming: Mutex<HashMap<RunId, Weak<tokio::sync::Mutex<()>>>>,
+    /// The places of the runs that this process has.
+    pub(super) places: Arc<Places>,
     /// Set once there is a task that keeps the hold on the runs.
     keeper: OnceLock<()>,
 }
@@ -36,11 +39,15 @@ pub(super) struct Driven {
     pub(super) holder: Arc<Holder>,
     pub(super) id: RunId,
     pub(super) calls: Arc<RunCalls>,
+    /// `true`: others can have it.
+    pub(super) is_released: bool,
+    pub(super) _place: Place,
 }
 
 impl Driven {
-    pub(super) async fn end(self) {
+    pub(super) async fn end(mut self) {
         let _ = self.holder.journal.release(self.id.clone(), self.holder.name.clone()).await;
+        self.is_released = true;
         // Dropping it forgets the run.
     }
 }
@@ -49,6 +56,13 @@ impl Drop for Driven {
     fn drop(&mut self) {
         self.calls.stop();
         self.holder.active().remove(&self.id);
+        // Its driver panicked: this process would hold it for as long as it lives.
+        if !self.is_released
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (holder, id) = (Arc::clone(&self.holder), self.id.clone());
+            runtime.spawn(async move { drop(holder.journal.release(id, holder.name.clone()).await) });
+        }
     }
 }
 
@@ -60,7 +74,8 @@ impl Holder {
             options,
             name: random_key(),
             active: Mutex::default(),
-            resuming: tokio::sync::Mutex::default(),
+            resuming: Mutex::default(),
+            places: Arc::default(),
             keeper: OnceLock::new(),
         }
     }
@@ -75,6 +90,19 @@ impl Holder {
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Run>> {
         // Changed only under this lock, by code that does not panic half way.
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the lock of those that take a run over: two at once would both find it free.
+    pub(super) fn turn_of(&self, id: &RunId) -> Arc<tokio::sync::Mutex<()>> {
+        // Changed only under this lock, by code that does not panic half way.
+        let mut resuming = self.resuming.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(turn) = resuming.get(id).and_then(Weak::upgrade) {
+            return turn;
+        }
+        resuming.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        resuming.insert(id.clone(), Arc::downgrade(&turn));
+        turn
     }
 
     pub(super) fn claim(&self) -> Claim {

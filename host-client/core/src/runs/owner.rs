@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::RunError;
-use super::admin::{RunSummary, show};
+use super::admin::{RunSummary, cancel, show};
 use super::plan::RunPlan;
 use super::registry::Runs;
 use crate::durable::journal::{JournalError, RunId};
@@ -28,6 +28,37 @@ impl Runs {
         self.client.on_behalf_of(caller);
     }
 
+    /// Cancels a run, wherever it goes on: it ends with `CANCELLED`, also where this process dies before. First the journal has
+    /// that, then the run is stopped if it goes on in this process; another one sees it within a moment. A run that no process goes
+    /// on with ends when one does: [`Runs::resume`].
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]: there is no such run, or it is another owner's. [`RunError::Ended`]: it has ended.
+    /// [`RunError::Journal`]: the journal cannot be used, and the run is not cancelled.
+    pub async fn cancel(&self, id: &RunId) -> Result<(), RunError> {
+        self.check_owner(id).await?;
+        match cancel(&*self.holder.journal, id).await {
+            Err(RunError::Journal(JournalError::Unknown(_))) => return Err(RunError::Unknown(id.clone())),
+            cancelled => cancelled?,
+        }
+        if let Some(run) = self.get(id) {
+            run.cancel();
+        }
+        Ok(())
+    }
+
+    /// Returns the owner of a run, whatever its status; `None`: it has none.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]: there is no such run, or it is another owner's. [`RunError::Plan`], [`RunError::Journal`].
+    pub async fn owner_of(&self, id: &RunId) -> Result<Option<String>, RunError> {
+        let plan = self.holder.journal.plan(id.clone()).await?;
+        let plan = plan.map(|json| RunPlan::parse(id, &json)).transpose()?;
+        plan.map(|plan| plan.owner)
+            .filter(|owner| self.knows(owner.as_deref()))
+            .ok_or_else(|| RunError::Unknown(id.clone()))
+    }
+
     pub(super) fn knows(&self, owner: Option<&str>) -> bool {
         self.owner.is_none() || self.owner.as_deref() == owner
     }
@@ -40,10 +71,7 @@ impl Runs {
         if self.owner.is_none() {
             return Ok(());
         }
-        let plan = self.holder.journal.plan(id.clone()).await?;
-        let plan = plan.map(|json| RunPlan::parse(id, &json)).transpose()?;
-        let is_known = plan.is_some_and(|plan| self.knows(plan.owner.as_deref()));
-        if is_known { Ok(()) } else { Err(RunError::Unknown(id.clone())) }
+        self.owner_of(id).await.map(drop)
     }
 
     /// Returns a run with its calls, whatever its status and whichever process has it.

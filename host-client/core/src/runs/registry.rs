@@ -1,32 +1,26 @@
 //! The runs of one process: it begins them, takes those of a process that has died, and keeps its hold on all of them.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
+use relay_proto::ToolPatterns;
 use relay_proto::time::now_ms;
-use relay_proto::{ExecutionId, ToolPatterns, TraceContext};
-use tokio::sync::{broadcast, watch};
+use tracing::Instrument as _;
 
-use super::calls::RunCalls;
 use super::drive::Drive;
 use super::handle::Run;
 use super::holder::{Driven, Holder, instruct};
+use super::places::Place;
 use super::plan::RunPlan;
-use super::state::RunData;
+use super::prepare::{Here, prepare};
 use super::stop::Stop;
 use super::{RunError, RunOptions};
-use crate::call::{ExecutionContext, IntrospectionState};
 use crate::client::{Check, ExecuteRequest, LazyClient};
 use crate::durable::MemoryJournal;
-use crate::durable::journal::{Journal, JournalError, NewRun, RunFilter, RunId};
-use crate::durable::log::RunLog;
+use crate::durable::journal::{Journal, JournalError, NewRun, RunFilter, RunId, RunStatus};
 use crate::durable::record::RunRecord;
 use crate::error::Error;
-use crate::rules::approval::Approver;
-use crate::rules::policy::Spending;
 use crate::trace;
 
-/// The most events of a run that wait for a slow watcher. Room for them is taken at once, also by a run that waits for days.
-const EVENTS_KEPT: usize = 64;
 /// The number of runs that are read from the journal at once.
 const PAGE: usize = 256;
 
@@ -98,7 +92,8 @@ impl Runs {
     /// Begins a run. It is in the journal when this returns, and goes on whatever becomes of the returned handle.
     ///
     /// # Errors
-    /// - [`Error::Run`]: it cannot be durable, or the journal does not take it.
+    /// - [`Error::Run`]: it cannot be durable, the owner has [`RunOptions::open_runs`] that have not ended, or the journal does not
+    ///   take it.
     /// - Those of [`LazyClient::lease`]: no relay can be reached, and nothing was begun.
     /// - [`Error::Pattern`]: a pattern of [`ExecuteRequest::tools`] can fit no tool.
     /// - [`Error::Audit`]: the run could not be recorded, and was not begun.
@@ -109,32 +104,45 @@ impl Runs {
         }
         let request = request.with_offered(client.offered());
         self.check_redactions(&request)?;
-        let span = tracing::info_span!("durable_run", trace_id = tracing::field::Empty);
+        let id = RunId::random();
+        let span = tracing::info_span!("durable_run", run = id.as_str(), trace_id = tracing::field::Empty);
         let trace = trace::begin(&span, request.trace);
+        span.record("trace_id", trace.trace_id());
         let mut plan = RunPlan::new(&request, &self.holder.options, (trace, client.granted_tools()), |name| {
             client.effective_limit(&request, name)
         });
         plan.owner = self.owner.as_deref().map(str::to_owned);
         drop(client);
         let this = self.clone();
-        let begun = tokio::spawn(async move { this.begin(plan, request.approver, request.check).await });
+        let here = Here {
+            client: self.client.clone(),
+            approver: request.approver,
+            check: request.check,
+            conversation: self.client.conversation(),
+            span: span.clone(),
+        };
+        let begun = tokio::spawn(async move { this.begin(id, plan, here).await }.instrument(span));
         // A caller that stops waiting leaves nothing half begun.
         begun.await.map_err(|_panic| RunError::Left)?
     }
 
     /// Adds a run to the journal, and begins to drive it.
-    async fn begin(&self, plan: RunPlan, approver: Option<Arc<dyn Approver>>, check: Check) -> Result<Run, Error> {
-        let (id, json) = (RunId::random(), plan.to_json()?);
+    async fn begin(&self, id: RunId, plan: RunPlan, here: Here) -> Result<Run, Error> {
+        let json = plan.to_json()?;
+        let (holder, owner) = (&self.holder, plan.owner.as_deref());
+        let journal = (&*holder.journal, holder.name.as_str());
+        let is_here = |run: &RunId| holder.active().contains_key(run);
+        let place = holder.places.take_new(owner, holder.options.open_runs, journal, is_here).await?;
         let record = RunRecord::read(&id, &json, &[]).map_err(RunError::Journal)?;
         // First the audit: a run that it does not take is not begun.
-        let (run, drive) = self.prepare(&id, plan, record, approver, check)?;
+        let (run, drive) = prepare(holder, &id, plan, record, here)?;
         let new = NewRun { id: id.clone(), created_ms: now_ms(), plan: json };
         if let Err(error) = self.holder.journal.create(new, self.holder.claim()).await {
             // It may be there although the journal does not know: nobody is to find it.
             let _ = self.holder.journal.forget(id, self.holder.name.clone(), now_ms()).await;
             return Err(RunError::Journal(error).into());
         }
-        self.launch(&run, drive);
+        self.launch(&run, drive, place);
         Ok(run)
     }
 
@@ -171,23 +179,28 @@ impl Runs {
         }
     }
 
-    /// Goes on with a run.
+    /// Goes on with a run. Approvals that a person gives for a session hold in this run alone.
     ///
     /// # Errors
     /// - [`Error::Run`]: another process holds it, it has ended, or the journal cannot be read.
     /// - [`Error::Audit`]: that it goes on could not be recorded, and it does not.
     pub async fn resume(&self, id: &RunId) -> Result<Run, Error> {
-        // One at a time: two of the same run would both find it free.
-        let _turn = self.holder.resuming.lock().await;
         if let Some(run) = self.get(id) {
             return Ok(run);
         }
         self.check_owner(id).await?;
+        self.check_open(id).await?;
+        let turn = self.holder.turn_of(id);
+        let _turn = turn.lock().await;
+        if let Some(run) = self.get(id) {
+            return Ok(run);
+        }
         let journal = &self.holder.journal;
         journal.claim(id.clone(), self.holder.claim(), now_ms()).await.map_err(RunError::Journal)?;
         match self.read(id).await {
             Ok((run, drive)) => {
-                self.launch(&run, drive);
+                let place = self.holder.places.take(run.owner());
+                self.launch(&run, drive, place);
                 // Those that were left since they were read. One that comes twice counts once.
                 if let Ok(instructions) = journal.instructions_of(id.clone()).await {
                     instructions.into_iter().for_each(|it| instruct(&run, it));
@@ -199,6 +212,17 @@ impl Runs {
                 let _ = journal.release(id.clone(), self.holder.name.clone()).await;
                 Err(error)
             }
+        }
+    }
+
+    /// Checks that a run has not ended.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]: it has, or there is none. [`RunError::Journal`]: the journal cannot be read.
+    async fn check_open(&self, id: &RunId) -> Result<(), RunError> {
+        match self.holder.journal.run(id.clone()).await? {
+            Some(head) if head.status != RunStatus::Ended => Ok(()),
+            _ => Err(RunError::Unknown(id.clone())),
         }
     }
 
@@ -216,9 +240,22 @@ impl Runs {
             return Err(RunError::Unknown(id.clone()).into());
         }
         let instructions = journal.instructions_of(id.clone()).await.map_err(RunError::Journal)?;
-        let (run, drive) = self.prepare(id, RunPlan::parse(id, &json)?, record, None, Check::Off)?;
+        let here = Here {
+            client: self.client.clone(),
+            approver: None,
+            check: Check::Off,
+            // What was approved for the session of whoever asks for the run does not hold for the run.
+            conversation: Arc::new(self.client.conversation().another()),
+            span: tracing::info_span!("durable_run", run = id.as_str()),
+        };
+        let (run, drive) = prepare(&self.holder, id, RunPlan::parse(id, &json)?, record, here)?;
         instructions.into_iter().for_each(|it| instruct(&run, it));
         Ok((run, drive))
+    }
+
+    /// Returns whether the runs end with this process: they were made by [`Runs::in_memory`].
+    pub fn are_in_memory(&self) -> bool {
+        !self.holder.is_stored
     }
 
     /// Returns the journal, such as to list its runs.
@@ -268,92 +305,23 @@ impl Runs {
         Err(RunError::NotDurable(text).into())
     }
 
-    /// Makes a run that is not driven yet, and records in the audit that it begins or goes on.
-    ///
-    /// # Errors
-    /// [`Error::Audit`]: that could not be recorded.
-    fn prepare(
-        &self,
-        id: &RunId,
-        plan: RunPlan,
-        record: RunRecord,
-        approver: Option<Arc<dyn Approver>>,
-        check: Check,
-    ) -> Result<(Run, Drive), Error> {
-        let (holder, host) = (&self.holder, Arc::clone(self.client.host()));
-        let context = self.context(id, &plan, &record, approver);
-        context.record_start("durable run", id.as_str(), &plan.overrides())?;
-        let (entries, chain) = (record.entries, record.chain.clone());
-        let log = RunLog::new(Arc::clone(&holder.journal), id.clone(), holder.name.clone(), entries, chain);
-        let named = (id.clone(), plan.owner.clone());
-        let calls = Arc::new(RunCalls::new(RunData::new(host, named, context, log, record)));
-        let ((stop, stopping), (outcome, ended)) = (watch::channel(None), watch::channel(None));
-        let drive = Drive {
-            client: self.client.clone(),
-            calls: Arc::clone(&calls),
-            plan,
-            options: holder.options.clone(),
-            check,
-            stop: stopping,
-            outcome,
-        };
-        Ok((Run::new(calls, ended, stop), drive))
-    }
-
     /// Begins to drive a run.
-    fn launch(&self, run: &Run, drive: Drive) {
+    fn launch(&self, run: &Run, drive: Drive, place: Place) {
         self.holder.active().insert(run.id().clone(), run.clone());
-        let driven = Driven { holder: Arc::clone(&self.holder), id: run.id().clone(), calls: Arc::clone(&drive.calls) };
-        tokio::spawn(async move {
+        let driven = Driven {
+            holder: Arc::clone(&self.holder),
+            id: run.id().clone(),
+            calls: Arc::clone(&drive.calls),
+            is_released: false,
+            _place: place,
+        };
+        let span = drive.calls.context.span.clone();
+        let driving = async move {
             let (outcome, sender) = drive.run().await;
             driven.end().await;
             sender.send_replace(Some(outcome));
-        });
-        self.holder.keep();
-    }
-
-    /// Makes the context of a run's calls in this process.
-    fn context(
-        &self,
-        id: &RunId,
-        plan: &RunPlan,
-        record: &RunRecord,
-        approver: Option<Arc<dyn Approver>>,
-    ) -> ExecutionContext {
-        let (host, trace) = (self.client.host(), plan.trace.parse().unwrap_or(TraceContext::NONE));
-        let context = ExecutionContext {
-            // The executions of a run that the audit sees: one for each process that has it.
-            id: ExecutionId::from(record.attempts + 1),
-            key: id.as_str().into(),
-            tools: plan.patterns(),
-            introspection: IntrospectionState::of(plan.bindings()),
-            code: plan.code.as_str().into(),
-            phase: plan.phase,
-            trace,
-            span: tracing::info_span!("durable_run", run = id.as_str()),
-            audit: host.audit.clone(),
-            trail: OnceLock::new(),
-            events: broadcast::Sender::new(EVENTS_KEPT),
-            spending: Spending::new(&host.policy.budget),
-            approvals: Arc::default(),
-            conversation: match self.owner.as_deref() == plan.owner.as_deref() {
-                true => self.client.conversation(),
-                // What was approved for one owner's session does not hold for another's.
-                false => Arc::default(),
-            },
-            approver: approver.or_else(|| host.approver.clone()),
-            approval_timeout: plan.approval_within(),
-            run: None,
-            ended_calls: Mutex::default(),
         };
-        for digest in record.granted() {
-            context.approvals.grants.add(digest);
-        }
-        context.approvals.add_denials(record.denials());
-        for (tool, bytes) in record.spent() {
-            // What was allowed before counts, whatever the budget is now.
-            let _ = context.spending.call(&tool).and_then(|()| context.spending.read(&tool, bytes));
-        }
-        context
+        tokio::spawn(driving.instrument(span));
+        self.holder.keep();
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::decision::Decision;
 use super::turns::Turns;
 use crate::call::ExecutionContext;
-use crate::durable::entry::{self, Answered, Entry, Steps, Told};
+use crate::durable::entry::{self, Answered, Begun, Entry, Steps, Told};
 use crate::durable::journal::{JournalError, RunId, RunStatus};
 use crate::durable::log::RunLog;
 use crate::durable::record::RunRecord;
@@ -199,12 +199,15 @@ impl RunData {
 
     /// Returns the order in which the current execution is sent answers to calls that were made before it.
     pub(super) fn turns(&self) -> Turns {
-        self.state().turns.clone()
+        self.state().turns().clone()
     }
 
-    /// Takes output of the current execution, and tells that which was not told before.
-    pub(super) fn output(&self, items: &[OutputItem]) {
+    /// Takes output of an execution, and tells that which was not told before; that of one that is not the current one is ignored.
+    pub(super) fn output(&self, attempt: u64, items: &[OutputItem]) {
         let mut state = self.state();
+        if !state.is_current(attempt) {
+            return;
+        }
         for item in items {
             state.output += 1;
             if state.output > state.record.told {
@@ -233,6 +236,22 @@ impl RunData {
         } else {
             drop(state);
             self.diverged("the relay sent steps that cannot be read, or too many of them".into());
+        }
+    }
+
+    /// Takes the session as the code of an execution finds it, unless another one has begun with it before.
+    pub(super) fn take_begun(&self, attempt: u64, begun: Begun) {
+        let mut state = self.state();
+        if state.is_current(attempt) && state.record.begun.is_none() && state.record.newest_call() == 0 {
+            state.add(&self.log, Entry::Begun(begun));
+        }
+    }
+
+    /// Notes that the code of an execution waits; one that is not the current one is ignored.
+    pub(super) fn waits(&self, attempt: u64, wait: Wait) {
+        let state = self.state();
+        if state.is_current(attempt) {
+            self.changes.send_modify(|situation| situation.waits = Some(wait));
         }
     }
 
@@ -277,6 +296,11 @@ impl State {
     /// Returns whether an answer has not reached the code.
     pub(super) fn has_undelivered_answers(&self) -> bool {
         !self.record.undelivered_answers(&self.steps).is_empty()
+    }
+
+    /// Returns the order in which the current execution is sent answers to calls that were made before it.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Returns whether messages of this execution count.

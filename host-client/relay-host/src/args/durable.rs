@@ -24,6 +24,9 @@ pub(crate) struct BeginArgs {
     /// Time in which a person can approve a call of a durable run, restarts included, in seconds
     #[arg(long, default_value_t = 604_800, value_name = "SECONDS", requires = "durable", value_parser = seconds())]
     pub(crate) approval_within: u64,
+    /// Maximum number of runs of one owner in the journal that have not ended; another one is refused
+    #[arg(long, default_value_t = 100, value_name = "NUMBER", requires = "durable", value_parser = super::positive)]
+    pub(crate) open_runs: usize,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
     #[command(flatten)]
