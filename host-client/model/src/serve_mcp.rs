@@ -6,8 +6,8 @@
 //!
 //! - `code`: whether code outlives its request
 //! - `execute`: code that does not; `elicit`: approvals that are requested meanwhile
-//! - `durable`: code that does; `rounds`: approvals between two requests; `tasks`: such code as tasks
-//! - `owned`: whose tools, results and runs a request has; `life`, `lines`, `http`, `sessions`: the transports
+//! - `durable`: code that does; `rounds`: approvals between two requests; `lingering`: code meanwhile; `tasks`: such code as tasks
+//! - `offered`: the tools; `owned`: whose tools, results and runs a request has; `life`, `lines`, `http`, `sessions`: the transports
 
 mod code;
 mod durable;
@@ -16,6 +16,8 @@ mod execute;
 mod http;
 mod life;
 mod lines;
+mod lingering;
+mod offered;
 mod owned;
 mod progress;
 mod rounds;
@@ -27,13 +29,12 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use axum::http::request::Parts;
 use relay_proto::LimitName;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CustomRequest, CustomResult, ErrorCode,
     GetTaskParams, GetTaskResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig, SubscriptionFilter, TASKS_EXTENSION_ID, Tool, ToolAnnotations, UpdateTaskParams,
+    ServerConfig, SubscriptionFilter, TASKS_EXTENSION_ID, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
@@ -41,21 +42,22 @@ use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 
 use crate::agent::handles::Found;
-use crate::agent::{CANCEL_TOOL, DESCRIBE_TOOL, Definition, ExecuteCode, SEARCH_TOOL, WAIT_TOOL};
+use crate::agent::{ExecuteCode, WAIT_TOOL};
 use crate::arguments::parse;
 use crate::output::{OutputConfig, StoreConfig};
-use crate::report::{self, refused};
+use crate::report::refused;
 use host_client_core::Runs;
 use host_client_core::client::{Client, ConnectionPool, LazyClient};
 use host_client_core::error::Error;
 use host_client_core::host::Host;
 use host_client_core::text::{short_name, visible};
 
-use durable::Place;
-use owned::{Owned, Stateless, kept_options};
+use lingering::Lingering;
+use offered::offered;
+use owned::{ANSWERED_WITHIN, Owned, Stateless, kept_options};
 use rounds::Round;
 
-pub use http::{HttpConfig, HttpToken, WeakToken, router};
+pub use http::{HttpConfig, HttpToken, HttpUser, InvalidDigest, WeakToken, router};
 pub use lines::ServeError;
 pub use owned::Subject;
 
@@ -75,8 +77,8 @@ const KNOWN_METHODS: [&str; 9] = [
     "tools/call",
     "tools/list",
 ];
-/// Maximum length of the name of a client, in bytes.
-const MAX_CLIENT_BYTES: usize = 100;
+/// Header with the session of a request over HTTP.
+const SESSION: &str = "mcp-session-id";
 /// Minimum time between two notifications that the tools changed.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -106,6 +108,12 @@ pub struct CodeServer {
     tools: ExecuteCode,
     /// Runs of code without a journal, for clients that ask their users between two requests.
     kept: Runs,
+    /// Those of them whose clients are to come back.
+    lingering: Lingering,
+    /// Maximum time for that.
+    answers_within: Duration,
+    /// `false`: the approver of the host is asked about calls, and clients are not.
+    asks_clients: bool,
     owned: Arc<OnceLock<Owned>>,
     stateless: Arc<Stateless>,
     /// Background tasks of the session, which end with it.
@@ -126,9 +134,18 @@ impl CodeServer {
     {
         let client = LazyClient::new(Arc::clone(&host), connect);
         let client = client.pooled(ConnectionPool::new(CONNECTIONS, CONNECTION_IDLE));
-        let kept = Runs::in_memory(client.clone(), kept_options());
-        let tools = ExecuteCode::new(client);
-        Self { host, tools, kept, owned: Arc::default(), stateless: Arc::default(), tasks: Arc::default() }
+        let kept = Runs::in_memory(client.clone(), kept_options(ANSWERED_WITHIN));
+        Self {
+            host,
+            tools: ExecuteCode::new(client),
+            kept,
+            lingering: Lingering::default(),
+            answers_within: ANSWERED_WITHIN,
+            asks_clients: true,
+            owned: Arc::default(),
+            stateless: Arc::default(),
+            tasks: Arc::default(),
+        }
     }
 
     /// Sets the pool of connections to the relay that all sessions share. Default: at most 32 at once, each given up when
@@ -136,7 +153,24 @@ impl CodeServer {
     #[must_use]
     pub fn connections(mut self, pool: ConnectionPool) -> Self {
         self.tools = self.tools.pooled(pool);
-        self.kept = Runs::in_memory(self.tools.client().clone(), kept_options());
+        self.kept = Runs::in_memory(self.tools.client().clone(), kept_options(self.answers_within));
+        self
+    }
+
+    /// Sets the time in which a client that asks its user between two requests has to come back with the answer, where code has no
+    /// journal; after that the code is cancelled. Default: 10 min.
+    #[must_use]
+    pub fn answers_within(mut self, within: Duration) -> Self {
+        self.answers_within = within;
+        self.kept = Runs::in_memory(self.tools.client().clone(), kept_options(within));
+        self
+    }
+
+    /// Leaves questions about calls to the approver of the host, such as a webhook, and to people who decide by the journal. Clients
+    /// are not asked, and what they answer does not count. Default: clients are asked.
+    #[must_use]
+    pub fn asks_no_clients(mut self) -> Self {
+        self.asks_clients = false;
         self
     }
 
@@ -173,8 +207,7 @@ impl CodeServer {
     #[must_use]
     pub fn for_another_session(&self) -> Self {
         let (tools, kept) = (self.tools.for_another_conversation(), self.kept.separate());
-        let (host, stateless) = (Arc::clone(&self.host), Arc::clone(&self.stateless));
-        Self { host, tools, kept, owned: Arc::default(), stateless, tasks: Arc::default() }
+        Self { tools, kept, owned: Arc::default(), tasks: Arc::default(), ..self.clone() }
     }
 
     /// Returns the tools and the durable runs, which tasks are.
@@ -187,33 +220,6 @@ impl CodeServer {
             tools.runs().ok_or_else(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks", None))?;
         Ok((tools, runs))
     }
-}
-
-/// Converts a definition for the MCP client.
-fn offered(definition: Definition) -> Tool {
-    let object = |value| match value {
-        Value::Object(members) => Arc::new(members),
-        _ => Arc::new(Map::new()),
-    };
-    let Definition { name, description, parameters, .. } = definition;
-    let title = match &*name {
-        ExecuteCode::NAME => {
-            let annotations = ToolAnnotations::with_title("Run code that calls tools").read_only(false);
-            return Tool::new(name, description, object(parameters))
-                .with_raw_output_schema(object(report::schema()))
-                .with_annotations(annotations);
-        }
-        SEARCH_TOOL => "Find tools",
-        DESCRIBE_TOOL => "Describe tools",
-        WAIT_TOOL => "Wait for a run",
-        CANCEL_TOOL => {
-            let annotations = ToolAnnotations::with_title("Cancel a run").read_only(false).idempotent(true);
-            return Tool::new(name, description, object(parameters)).with_annotations(annotations);
-        }
-        _ => "Read more of a result",
-    };
-    let annotations = ToolAnnotations::with_title(title).read_only(true).open_world(false);
-    Tool::new(name, description, object(parameters)).with_annotations(annotations)
 }
 
 impl ServerHandler for CodeServer {
@@ -258,7 +264,7 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let (tools, runs) = self.task_runs(&context)?;
-        Ok(GetTaskResult::new(tasks::get(tools, runs, &request.task_id, &context).await?))
+        Ok(GetTaskResult::new(tasks::get(tools, runs, &request.task_id, (&context, self.asks_clients)).await?))
     }
 
     async fn update_task(
@@ -267,8 +273,10 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let (tools, runs) = self.task_runs(&context)?;
-        if let Found::Here(run) = tasks::find(tools, runs, &request.task_id).await? {
-            rounds::answer(&run, request.input_responses, !owned::is_stateless(&context));
+        if let Found::Here(run) = tasks::find(tools, runs, &request.task_id).await?
+            && self.asks_clients
+        {
+            rounds::answer(&run, request.input_responses, &context);
         }
         Ok(())
     }
@@ -279,10 +287,7 @@ impl ServerHandler for CodeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let (tools, runs) = self.task_runs(&context)?;
-        // One that has ended stays as it is.
-        let found = tasks::find(tools, runs, &request.task_id).await?;
-        tools.cancel_found(runs, found, &request.task_id).await;
-        Ok(())
+        tasks::cancel(tools, runs, &request.task_id).await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -322,7 +327,7 @@ impl ServerHandler for CodeServer {
         if !tools.names().any(|known| known == name) {
             return Err(ErrorData::invalid_params(tools.no_such_tool(), None));
         }
-        if let Some(client) = client_name(&context) {
+        if let Some(client) = owned::caller(&context) {
             tools.client().on_behalf_of(&*client);
             for runs in tools.runs().into_iter().chain([&owned.kept]) {
                 runs.on_behalf_of(&*client);
@@ -339,9 +344,7 @@ impl ServerHandler for CodeServer {
                     && names_run =>
             {
                 match parse(name, arguments) {
-                    Ok(arguments) => {
-                        Ok(Place { tools, runs, has_handles: true, context: &context }.wait(&arguments, round).await)
-                    }
+                    Ok(arguments) => Ok(self.place(tools, runs, &context).wait(&arguments, round).await),
                     Err(wrong) => Ok(CallToolResult::from(refused(wrong)).into()),
                 }
             }
@@ -362,18 +365,4 @@ impl ServerHandler for CodeServer {
         let text = format!("there is no method {:?}", visible(short_name(&request.method)));
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
     }
-}
-
-/// Returns the name and version of the client, as it says, and the start of the id of its HTTP session; `None` if it has
-/// not said them.
-fn client_name(context: &RequestContext<RoleServer>) -> Option<String> {
-    let Implementation { name, version, .. } = context.client_info()?;
-    let cut = |text: &str| text[..text.floor_char_boundary(MAX_CLIENT_BYTES)].to_owned();
-    let name = cut(format!("{} {}", cut(&name), cut(&version)).trim());
-    let session = context.extensions.get::<Parts>().and_then(|parts| parts.headers.get(http::SESSION)?.to_str().ok());
-    // The whole id would let whoever reads it take part in the session.
-    Some(match session {
-        Some(id) => format!("{name}, MCP session {}", &id[..id.floor_char_boundary(8)]),
-        None => name,
-    })
 }

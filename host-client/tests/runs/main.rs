@@ -4,6 +4,7 @@
 mod approvals;
 mod begins;
 mod bounds;
+mod cancels;
 mod drivers;
 mod faults;
 mod handles;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use relay_proto::ErrorCode;
 use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
 
 use super::ExecuteCode;
 use crate::arguments::{CancelArguments, WaitArguments};
@@ -20,6 +21,8 @@ const WAITS: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(300);
 /// Maximum time that `cancel_run` waits for the end.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// Interval between two looks at a run that another process goes on with.
+const LOOKS_EVERY: Duration = Duration::from_millis(200);
 /// Maximum number of runs in a list.
 const MAX_LISTED: usize = 50;
 /// Maximum number of tools that a handle names.
@@ -62,9 +65,11 @@ impl Drop for Begun {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (run, runs) = (self.run.clone(), self.runs.clone());
             runtime.spawn(async move {
-                if is_end(&run.outcome().await) {
-                    let _ = runs::forget(runs.journal(), run.id()).await;
-                }
+                let _ = match is_end(&run.outcome().await) || runs.are_in_memory() {
+                    true => runs::forget(runs.journal(), run.id()).await.map(drop),
+                    // It is not to go on when the journal has room again.
+                    false => runs.cancel(run.id()).await,
+                };
             });
         }
     }
@@ -80,6 +85,39 @@ pub(crate) enum Found {
     Elsewhere(Box<RunSummary>),
 }
 
+/// The reason why a run that a model names is not there.
+#[derive(Debug)]
+pub(crate) enum NotFound {
+    /// There is none, or it is somebody else's.
+    Unknown,
+    /// It has ended, and was to be cancelled.
+    Ended,
+    /// It cannot be read, or does not go on.
+    Failed(String),
+}
+
+impl NotFound {
+    /// Makes the report for the model, which named the run so.
+    pub(crate) fn report(self, name: &str) -> Report {
+        let name = host_client_core::text::short_name(name);
+        refused(match self {
+            Self::Unknown => format!("INVALID_INPUT: there is no run {name:?}"),
+            Self::Ended => format!("INVALID_INPUT: the run {name} has ended; {} gives its result", super::WAIT_TOOL),
+            Self::Failed(reason) => reason,
+        })
+    }
+}
+
+impl From<RunError> for NotFound {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Unknown(_) => Self::Unknown,
+            RunError::Ended(_) => Self::Ended,
+            error => Self::Failed(format!("{}: {error}", ErrorCode::Internal)),
+        }
+    }
+}
+
 impl ExecuteCode {
     /// Begins a run.
     ///
@@ -87,10 +125,11 @@ impl ExecuteCode {
     /// The report for the model.
     pub(crate) async fn begin(&self, runs: &Runs, request: ExecuteRequest) -> Result<Begun, Report> {
         let runs = runs.clone();
-        let begun = tokio::spawn(async move {
+        let begin = async move {
             let run = runs.start(request).await?;
             Ok(Begun { run, runs, is_released: false })
-        });
+        };
+        let begun = tokio::spawn(begin.in_current_span());
         // A caller that stops waiting drops what has begun meanwhile, which cancels it.
         match begun.await.unwrap_or_else(|_panic| Err(RunError::Left.into())) {
             Ok(begun) => Ok(begun),
@@ -112,27 +151,22 @@ impl ExecuteCode {
             return handle(&run);
         }
         let outcome = run.outcome().await;
-        if is_end(&outcome) {
+        if is_end(&outcome) || runs.are_in_memory() {
             // Nobody can name it. What cannot be removed now is left to `relay-host runs forget`.
             let _ = runs::forget(runs.journal(), run.id()).await;
         }
-        self.outcome(&run, outcome, intent).await
+        match runs.are_in_memory() {
+            true => self.report(outcome, intent).await,
+            false => self.outcome(&run, outcome, intent).await,
+        }
     }
 
     /// Returns the report of a run's outcome. A run that is left in the journal keeps its handle.
     async fn outcome(&self, run: &Run, outcome: Result<Outcome, Error>, intent: Option<String>) -> Report {
-        let is_end = is_end(&outcome);
-        let report = self.report(outcome, intent).await;
-        match is_end {
-            true => report,
-            false => {
-                let text = format!(
-                    "{}; the run {} has not ended: {} goes on with it",
-                    report.text,
-                    run.id(),
-                    super::WAIT_TOOL
-                );
-                refused(text)
+        match outcome {
+            Ok(_) | Err(Error::Execution(_)) => self.report(outcome, intent).await,
+            Err(error) => {
+                refused(format!("{error}; the run {} has not ended: {} goes on with it", run.id(), super::WAIT_TOOL))
             }
         }
     }
@@ -147,7 +181,7 @@ impl ExecuteCode {
                 self.shown(&run).await
             }
             Ok(found) => self.shown_found(found).await,
-            Err(report) => report,
+            Err(reason) => reason.report(name),
         }
     }
 
@@ -175,51 +209,65 @@ impl ExecuteCode {
 
     /// Runs `cancel_run`.
     pub(super) async fn cancel(&self, runs: &Runs, arguments: CancelArguments) -> Report {
-        match self.find(runs, &arguments.run).await {
-            Ok(found) => self.cancel_found(runs, found, &arguments.run).await,
-            Err(report) => report,
+        let name = &arguments.run;
+        match self.begin_cancel(runs, name).await {
+            Ok(Found::Here(run)) => match run.outcome_within(ENDS_WITHIN).await {
+                None => cancelling(name, "cancelling"),
+                Some(Err(Error::Execution(error))) if error.code == ErrorCode::Cancelled => {
+                    cancelling(name, "cancelled")
+                }
+                Some(Ok(_) | Err(Error::Execution(_))) => ended_before(name),
+                Some(Err(error)) => {
+                    refused(format!("{error}; the run {name} has not ended: it is cancelled as soon as it goes on"))
+                }
+            },
+            Ok(Found::Ended(summary)) => cancelled_or_ended(name, &summary),
+            Ok(Found::Elsewhere(summary)) => {
+                let id = summary.head.id.clone();
+                match tokio::time::timeout(ENDS_WITHIN, until_ended(runs, &id)).await {
+                    Ok(Ok(summary)) => cancelled_or_ended(name, &summary),
+                    Ok(Err(error)) => NotFound::from(error).report(name),
+                    // The other process is to see it, or will not hold the run for long.
+                    Err(_elapsed) => cancelling(name, "cancelling"),
+                }
+            }
+            Err(reason) => reason.report(name),
         }
     }
 
-    /// Cancels a run, wherever it goes on.
-    pub(crate) async fn cancel_found(&self, runs: &Runs, found: Found, name: &str) -> Report {
-        match found {
-            Found::Here(run) => {
-                run.cancel();
-                let _ = run.outcome_within(ENDS_WITHIN).await;
-                cancelled(name)
-            }
-            Found::Ended(_) => refused(format!("INVALID_INPUT: the run {name} has ended")),
-            // The other process sees it within a moment.
-            Found::Elsewhere(summary) => match runs::cancel(runs.journal(), &summary.head.id).await {
-                Ok(()) | Err(RunError::Journal(JournalError::Instructed { .. })) => cancelled(name),
-                Err(error) => refused(format!("{}: {error}", ErrorCode::Internal)),
-            },
+    /// Leaves in the journal that a run is to be cancelled, and stops it if it goes on here, or nowhere.
+    ///
+    /// # Errors
+    /// [`NotFound::Unknown`], [`NotFound::Ended`]. [`NotFound::Failed`]: the journal does not take it.
+    pub(crate) async fn begin_cancel(&self, runs: &Runs, name: &str) -> Result<Found, NotFound> {
+        let id: RunId = name.parse().map_err(|_| NotFound::Unknown)?;
+        let is_active = runs.get(&id);
+        runs.cancel(&id).await?;
+        match is_active {
+            Some(run) => Ok(Found::Here(run)),
+            None => self.find(runs, name).await,
         }
     }
 
     /// Finds a run that a model names; one that no process goes on with goes on here.
     ///
     /// # Errors
-    /// The report for the model. A run of somebody else is as one that is not there.
-    pub(crate) async fn find(&self, runs: &Runs, name: &str) -> Result<Found, Report> {
-        let unknown =
-            || refused(format!("INVALID_INPUT: there is no run {:?}", host_client_core::text::short_name(name)));
-        let id: RunId = name.parse().map_err(|_| unknown())?;
+    /// [`NotFound::Unknown`], [`NotFound::Failed`]. A run of somebody else is as one that is not there.
+    pub(crate) async fn find(&self, runs: &Runs, name: &str) -> Result<Found, NotFound> {
+        let id: RunId = name.parse().map_err(|_| NotFound::Unknown)?;
         match runs.resume(&id).await {
             Ok(run) => return Ok(Found::Here(run)),
             Err(Error::Run(error)) => match *error {
                 RunError::Unknown(_) | RunError::Journal(JournalError::Unknown(_) | JournalError::Claimed { .. }) => {}
-                error => return Err(refused(error.to_string())),
+                error => return Err(NotFound::Failed(error.to_string())),
             },
-            Err(error) => return Err(refused(error.to_string())),
+            Err(error) => return Err(NotFound::Failed(error.to_string())),
         }
-        match runs.show(&id).await {
-            Ok(summary) if summary.head.status == RunStatus::Ended => Ok(Found::Ended(Box::new(summary))),
-            Ok(summary) => Ok(Found::Elsewhere(Box::new(summary))),
-            Err(RunError::Unknown(_)) => Err(unknown()),
-            Err(error) => Err(refused(error.to_string())),
-        }
+        let summary = runs.show(&id).await?;
+        Ok(match summary.head.status {
+            RunStatus::Ended => Found::Ended(Box::new(summary)),
+            _ => Found::Elsewhere(Box::new(summary)),
+        })
     }
 
     /// Makes the report of an outcome in the journal, which has neither output nor usage.
@@ -275,8 +323,38 @@ fn status(run: &str, waits: bool, tools: &[String]) -> Value {
     Value::Object(state)
 }
 
-fn cancelled(run: &str) -> Report {
-    listed(json!({"run": run, "status": "cancelled"}))
+/// Waits until a run that another process goes on with has ended.
+///
+/// # Errors
+/// Those of [`Runs::show`].
+async fn until_ended(runs: &Runs, id: &RunId) -> Result<RunSummary, RunError> {
+    loop {
+        let head = runs.journal().run(id.clone()).await?;
+        if head.is_none_or(|head| head.status == RunStatus::Ended) {
+            return runs.show(id).await;
+        }
+        tokio::time::sleep(LOOKS_EVERY).await;
+    }
+}
+
+/// Returns what became of a run that was to be cancelled: `cancelled`, or `cancelling` if it has not ended yet.
+fn cancelling(run: &str, status: &str) -> Report {
+    listed(json!({"run": run, "status": status}))
+}
+
+/// Returns what became of a run that was to be cancelled, and has ended.
+fn cancelled_or_ended(run: &str, summary: &RunSummary) -> Report {
+    match &summary.error {
+        Some((code, _)) if code == ErrorCode::Cancelled.as_str() => cancelling(run, "cancelled"),
+        _ => ended_before(run),
+    }
+}
+
+fn ended_before(run: &str) -> Report {
+    refused(format!(
+        "INVALID_INPUT: the run {run} has ended before it could be cancelled; {} gives its result",
+        super::WAIT_TOOL
+    ))
 }
 
 /// Lists the runs that go on in this process.

@@ -12,6 +12,7 @@ use super::rounds::{self, Round};
 use crate::agent::ExecuteCode;
 use crate::arguments::parse;
 use crate::report::refused;
+use host_client_core::Runs;
 
 /// Maximum number of runs without a journal that run or wait for people.
 const MAX_KEPT: usize = 256;
@@ -31,15 +32,26 @@ impl CodeServer {
         };
         let (tools, context) = (&owned.tools, &context);
         if let Some(runs) = tools.runs() {
-            return Place { tools, runs, has_handles: true, context }.execute(arguments, round).await;
+            return self.place(tools, runs, context).execute(arguments, round).await;
         }
-        if !rounds::can_ask(context) {
+        if !self.asks_clients || !rounds::can_ask(context) {
             return CallToolResult::from(self.execute(arguments, context).await).into();
         }
-        if round.run.is_none() && self.kept.active().len() >= MAX_KEPT {
+        if round.run.is_none() && self.kept.active().len().max(self.lingering.number()) >= MAX_KEPT {
             let text = format!("OVERLOADED: {MAX_KEPT} programs run or wait for people; try again later");
             return CallToolResult::from(refused(text)).into();
         }
-        Place { tools, runs: &owned.kept, has_handles: false, context }.execute(arguments, round).await
+        let lingering = Some((&self.lingering, self.answers_within));
+        Place { lingering, ..self.place(tools, &owned.kept, context) }.execute(arguments, round).await
+    }
+
+    /// Returns the place of a request for a run that has a handle.
+    pub(super) fn place<'a>(
+        &self,
+        tools: &'a ExecuteCode,
+        runs: &'a Runs,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Place<'a> {
+        Place { tools, runs, lingering: None, asks_clients: self.asks_clients, context }
     }
 }

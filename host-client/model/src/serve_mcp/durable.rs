@@ -2,16 +2,19 @@
 //! journal keeps the run.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, ClientResult};
 use rmcp::service::RequestContext;
 use tokio_util::sync::CancellationToken;
 
-use super::elicit::{self, BY};
+use super::elicit;
 use super::execute::{beside, until_given_up};
+use super::lingering::Lingering;
+use super::owned::answers_by;
 use super::progress::Progress;
-use super::rounds::{Round, linger, speaks_rounds};
+use super::rounds::{Round, speaks_rounds};
 use super::tasks;
 use crate::agent::ExecuteCode;
 use crate::agent::handles::{Begun, Found, wait_time};
@@ -24,14 +27,30 @@ use host_client_core::{Run, Runs};
 pub(super) struct Place<'a> {
     pub(super) tools: &'a ExecuteCode,
     pub(super) runs: &'a Runs,
-    /// `true`: the runs have handles; `false`: code ends with its call, however many requests that takes.
-    pub(super) has_handles: bool,
+    /// The place of runs without handles between two requests, with the maximum time there: code ends with its call, however many
+    /// requests that takes; `None`: the runs have handles.
+    pub(super) lingering: Option<(&'a Lingering, Duration)>,
+    /// `false`: others than the client are asked about calls.
+    pub(super) asks_clients: bool,
     pub(super) context: &'a RequestContext<RoleServer>,
 }
 
 impl Place<'_> {
+    /// Returns a round as it counts here, and whether the client can be asked in it.
+    fn asked(&self, round: Round) -> (Round, bool) {
+        match self.asks_clients {
+            true => {
+                let may_ask = round.may_ask(self.lingering.is_none(), self.context);
+                (round, may_ask)
+            }
+            false => (round.without_answers(), false),
+        }
+    }
+
     /// Runs code as a run, and returns its result, its handle, or the questions to answer first.
-    pub(super) async fn execute(&self, arguments: ExecuteArguments, mut round: Round) -> CallToolResponse {
+    pub(super) async fn execute(&self, arguments: ExecuteArguments, round: Round) -> CallToolResponse {
+        let (mut round, may_ask) = self.asked(round);
+        let has_handles = self.lingering.is_none();
         let (request, intent) = match self.tools.request(arguments) {
             Ok(request) => request,
             Err(wrong) => return answered(refused(wrong)),
@@ -39,9 +58,14 @@ impl Place<'_> {
         let begun = match &round.run {
             None => until_given_up(self.context, self.tools.begin(self.runs, request)).await,
             Some(run) => match self.tools.find(self.runs, run).await {
-                Ok(Found::Here(run)) => Some(Ok(Begun::again(run, self.runs, self.has_handles))),
+                Ok(Found::Here(run)) => {
+                    if let Some((lingering, _)) = self.lingering {
+                        lingering.end(run.id());
+                    }
+                    Some(Ok(Begun::again(run, self.runs, has_handles)))
+                }
                 Ok(found) => return answered(self.tools.shown_found(found).await),
-                Err(report) => return answered(report),
+                Err(reason) => return answered(reason.report(run)),
             },
         };
         let begun = match begun {
@@ -50,8 +74,7 @@ impl Place<'_> {
             None => return answered(given_up()),
         };
         let run = begun.run();
-        let may_ask = round.may_ask(self.has_handles, self.context);
-        let has_handle = |state: &RunState| self.has_handles && *state != RunState::Running;
+        let has_handle = |state: &RunState| has_handles && *state != RunState::Running;
         loop {
             let waited = async {
                 round.answer(run, self.context).await;
@@ -60,7 +83,7 @@ impl Place<'_> {
                     false => drop(run.until(has_handle).await),
                 }
             };
-            if attend(run, waited, self.context, intent.as_deref()).await.is_none() {
+            if self.attend(run, waited, intent.as_deref()).await.is_none() {
                 // Dropping the run cancels it, unless somebody has its handle.
                 return answered(given_up());
             }
@@ -69,9 +92,9 @@ impl Place<'_> {
                 return answered(self.tools.ended_or_handle(begun, intent).await);
             }
             if may_ask && let Some(asked) = round.ask(run, intent.as_deref(), self.context).await {
-                match self.has_handles {
-                    true => drop(begun.release()),
-                    false => linger(begun, self.runs, self.context),
+                match self.lingering {
+                    None => drop(begun.release()),
+                    Some((lingering, within)) => lingering.begin(begun, self.runs, within, self.context),
                 }
                 return asked.into();
             }
@@ -80,7 +103,7 @@ impl Place<'_> {
             }
             // Somebody else has answered meanwhile, and the run goes on.
         }
-        if self.has_handles
+        if has_handles
             && tasks::are_known(self.context)
             && let Some(task) = tasks::of(self.runs, run).await
         {
@@ -91,15 +114,15 @@ impl Place<'_> {
     }
 
     /// Runs `wait_for_run`.
-    pub(super) async fn wait(&self, arguments: &WaitArguments, mut round: Round) -> CallToolResponse {
+    pub(super) async fn wait(&self, arguments: &WaitArguments, round: Round) -> CallToolResponse {
+        let (mut round, may_ask) = self.asked(round);
         let name = arguments.run.as_deref().unwrap_or_default();
         let run = match until_given_up(self.context, self.tools.find(self.runs, name)).await {
             Some(Ok(Found::Here(run))) => run,
             Some(Ok(found)) => return answered(self.tools.shown_found(found).await),
-            Some(Err(report)) => return answered(report),
+            Some(Err(reason)) => return answered(reason.report(name)),
             None => return answered(given_up()),
         };
-        let may_ask = round.may_ask(true, self.context);
         let waited = async {
             round.answer(&run, self.context).await;
             let asked = async {
@@ -113,7 +136,7 @@ impl Place<'_> {
                 () = asked => {}
             }
         };
-        if attend(&run, waited, self.context, None).await.is_none() {
+        if self.attend(&run, waited, None).await.is_none() {
             return answered(given_up());
         }
         match may_ask && run.state() != RunState::Ended {
@@ -124,6 +147,31 @@ impl Place<'_> {
             false => answered(self.tools.shown(&run).await),
         }
     }
+
+    /// Waits for a run until `waited` is over; `None`: the request was given up before. Meanwhile it reports the run's progress,
+    /// and asks the client's user about its calls.
+    async fn attend(&self, run: &Run, waited: impl Future<Output = ()>, intent: Option<&str>) -> Option<()> {
+        let context = self.context;
+        let over = CancellationToken::new();
+        let progress = Progress::new(context);
+        let waited = async {
+            let waited = until_given_up(context, waited).await;
+            // The last events of a run that has ended are still told.
+            if run.state() != RunState::Ended {
+                over.cancel();
+            }
+            waited
+        };
+        let side = async {
+            let asking = async {
+                if self.asks_clients {
+                    ask_all(run, context, intent, &over).await;
+                }
+            };
+            tokio::join!(over.run_until_cancelled(progress.follow(run.events())), asking);
+        };
+        beside(waited, side).await
+    }
 }
 
 fn answered(report: Report) -> CallToolResponse {
@@ -133,31 +181,6 @@ fn answered(report: Report) -> CallToolResponse {
 fn given_up() -> Report {
     // The client seldom reads the answer of a cancelled request.
     refused("CANCELLED: the request was cancelled, or its session ended")
-}
-
-/// Waits for a run until `waited` is over; `None`: the request was given up before. Meanwhile it reports the run's progress,
-/// and asks the client's user about its calls.
-async fn attend(
-    run: &Run,
-    waited: impl Future<Output = ()>,
-    context: &RequestContext<RoleServer>,
-    intent: Option<&str>,
-) -> Option<()> {
-    let over = CancellationToken::new();
-    let progress = Progress::new(context);
-    let waited = async {
-        let waited = until_given_up(context, waited).await;
-        // The last events of a run that has ended are still told.
-        if run.state() != RunState::Ended {
-            over.cancel();
-        }
-        waited
-    };
-    let side = async {
-        let asking = ask_all(run, context, intent, &over);
-        tokio::join!(over.run_until_cancelled(progress.follow(run.events())), asking);
-    };
-    beside(waited, side).await
 }
 
 /// Asks the user of the client about the calls of a run, one question after another, until it has ended or `over` is
@@ -188,7 +211,7 @@ async fn ask_all(run: &Run, context: &RequestContext<RoleServer>, intent: Option
                     return;
                 };
                 // Somebody else may have been faster.
-                let _ = run.answer(call, elicit::read_answer(&reply), BY);
+                let _ = run.answer(call, elicit::read_answer(&reply), &answers_by(context));
                 settled.await;
                 continue;
             }

@@ -17,8 +17,6 @@ use host_client_core::rules::approval::{Approval, ApprovalRequest, Approver, Cal
 use host_client_core::rules::prompt;
 use host_client_core::text::visible;
 
-/// Name of the approver, for events and the audit.
-pub(super) const BY: &str = "MCP elicitation";
 /// Maximum length of the intent that a person is shown, in bytes.
 const MAX_INTENT_BYTES: usize = 500;
 /// Length of the lines of the intent, in characters.
@@ -33,10 +31,10 @@ struct Question {
 /// Questions of one execution.
 pub(super) struct Questions(mpsc::Receiver<Question>);
 
-/// Makes an approver, and the queue of its questions. One question at a time is open.
-pub(super) fn approver() -> (impl Approver, Questions) {
+/// Makes an approver of this name, and the queue of its questions. One question at a time is open.
+pub(super) fn approver(by: String) -> (impl Approver, Questions) {
     let (questions, asked) = mpsc::channel(1);
-    let approver = CallbackApprover::new(BY, move |request| {
+    let approver = CallbackApprover::new(by, move |request| {
         let questions = questions.clone();
         async move {
             let (answer, answered) = oneshot::channel();

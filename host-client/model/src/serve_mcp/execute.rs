@@ -11,6 +11,7 @@ use rmcp::service::RequestContext;
 use super::CodeServer;
 use super::elicit;
 use super::life::SessionLife;
+use super::owned::answers_by;
 use super::progress::Progress;
 use crate::arguments::ExecuteArguments;
 use crate::output::Attachment;
@@ -40,14 +41,19 @@ impl CodeServer {
             Ok(request) => request,
             Err(wrong) => return refused(wrong),
         };
-        let (approver, questions) = elicit::approver();
+        if !self.asks_clients {
+            return match until_given_up(context, self.run(request, Progress::new(context))).await {
+                Some(outcome) => self.tools.report(outcome, intent).await,
+                None => given_up(),
+            };
+        }
+        let (approver, questions) = elicit::approver(answers_by(context));
         // Dropping the execution cancels it. The questions are asked in the task of the request, so that the client knows
         // what they belong to.
         let running = until_given_up(context, self.run(request.approver(approver), Progress::new(context)));
         match beside(running, questions.ask_all(context.peer.clone(), intent.clone())).await {
             Some(outcome) => self.tools.report(outcome, intent).await,
-            // The client seldom reads the answer of a cancelled request.
-            None => refused("CANCELLED: the request was cancelled, or its session ended, before the code had ended"),
+            None => given_up(),
         }
     }
 
@@ -64,6 +70,11 @@ impl CodeServer {
         };
         self.tools.client().run_with(request, follow).await
     }
+}
+
+/// Makes the report of a request that was cancelled. The client seldom reads it.
+fn given_up() -> Report {
+    refused("CANCELLED: the request was cancelled, or its session ended, before the code had ended")
 }
 
 impl From<Report> for CallToolResult {

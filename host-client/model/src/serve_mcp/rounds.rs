@@ -13,13 +13,11 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use tempfile::NamedTempFile;
 
-use super::elicit::{self, BY};
-use super::life::SessionLife;
-use super::owned::is_stateless;
-use crate::agent::handles::Begun;
+use super::elicit;
+use super::owned::{answers_by, is_stateless};
 use host_client_core::rules::approval::Approval;
-use host_client_core::runs::{self, RunState};
-use host_client_core::{Run, RunId, Runs};
+use host_client_core::runs::RunState;
+use host_client_core::{Run, RunId};
 
 /// Number of rounds after which a run that has a handle gives it: the official clients give up after ten.
 const MAX_ROUNDS: u32 = 9;
@@ -29,8 +27,6 @@ const MAX_QUESTIONS: usize = 16;
 const MAX_FORMS: usize = 256;
 /// Time after the first question of a round for others: calls that are made together are asked about together.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// Time for which the client can still ask for the outcome of a run that has no handle.
-const KEPT: Duration = Duration::from_secs(60);
 
 /// The input of a request that is sent again.
 #[derive(Debug, Default)]
@@ -56,13 +52,18 @@ impl Round {
 
     /// Hands the answers of a client to the run, and waits until it has them.
     pub(super) async fn answer(&mut self, run: &Run, context: &RequestContext<RoleServer>) {
-        let answered = answer(run, std::mem::take(&mut self.responses), !is_stateless(context));
+        let answered = answer(run, std::mem::take(&mut self.responses), context);
         run.until(|_| run.questions().iter().all(|question| !answered.contains(&question.call))).await;
     }
 
     /// Returns whether the client can be asked once more.
     pub(super) fn may_ask(&self, has_handle: bool, context: &RequestContext<RoleServer>) -> bool {
         can_ask(context) && !(has_handle && self.number >= MAX_ROUNDS)
+    }
+
+    /// Leaves out the answers: others are asked than the client.
+    pub(super) fn without_answers(self) -> Self {
+        Self { responses: InputResponses::default(), ..self }
     }
 
     /// Waits until people are asked about calls of a run, or it has ended, or `fits` its state.
@@ -155,8 +156,8 @@ pub(super) async fn questions(run: &Run, intent: Option<&str>, has_session: bool
 }
 
 /// Hands answers to a run. Returns the calls that they are about. Without a session, a tool is allowed until the code ends.
-pub(super) fn answer(run: &Run, responses: InputResponses, has_session: bool) -> Vec<u64> {
-    let mut answered = Vec::new();
+pub(super) fn answer(run: &Run, responses: InputResponses, context: &RequestContext<RoleServer>) -> Vec<u64> {
+    let (mut answered, has_session, by) = (Vec::new(), !is_stateless(context), answers_by(context));
     for (key, response) in responses {
         let Ok(call) = key.parse() else { continue };
         let approval = match serde_json::from_value::<ElicitResult>(response) {
@@ -168,25 +169,9 @@ pub(super) fn answer(run: &Run, responses: InputResponses, has_session: bool) ->
             approval => approval,
         };
         // Somebody else may have been faster.
-        if run.answer(call, approval, BY).is_ok() {
+        if run.answer(call, approval, &by).is_ok() {
             answered.push(call);
         }
     }
     answered
-}
-
-/// Lets a run without a handle go on until its client comes back. It ends with its session, and is forgotten a while after its
-/// end.
-pub(super) fn linger(begun: Begun, runs: &Runs, context: &RequestContext<RoleServer>) {
-    let (run, runs, life) = (begun.release(), runs.clone(), context.extensions.get::<SessionLife>().cloned());
-    tokio::spawn(async move {
-        if let Some(life) = life
-            && life.over().run_until_cancelled(run.outcome()).await.is_none()
-        {
-            run.cancel();
-        }
-        let _ = run.outcome().await;
-        tokio::time::sleep(KEPT).await;
-        let _ = runs::forget(runs.journal(), run.id()).await;
-    });
 }

@@ -21,11 +21,21 @@ pub(super) struct Sessions {
     most: usize,
     /// Time without requests and streams after which a session is closed.
     idle: Duration,
-    lives: Mutex<HashMap<SessionId, SessionLife>>,
+    known: Mutex<HashMap<SessionId, Known>>,
     /// Held while a session is created.
     turn: tokio::sync::Mutex<()>,
     own: Weak<Self>,
 }
+
+/// An open session.
+struct Known {
+    life: SessionLife,
+    /// The subject of its first request, or none; outer `None`: its client has not heard of the session yet.
+    owner: Option<Owner>,
+}
+
+/// Name of the subject of a request; `None`: it has none.
+pub(super) type Owner = Option<Arc<str>>;
 
 /// Failure of a request of a session.
 #[derive(Debug, thiserror::Error)]
@@ -46,42 +56,49 @@ impl Sessions {
             local,
             most: most.max(1),
             idle,
-            lives: Mutex::default(),
+            known: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
             own: own.clone(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionLife>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the life of a session, and records that its client was heard; `None`: there is no such session.
     fn heard(&self, id: &SessionId) -> Option<SessionLife> {
-        let life = self.lock().get(id).cloned();
+        let life = self.lock().get(id).map(|known| known.life.clone());
         life.inspect(SessionLife::touch)
     }
 
-    /// Returns `true` if there is such a session.
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.lock().contains_key(id)
+    /// Returns `true` if there is such a session, and it is this owner's.
+    pub(super) fn is_of(&self, id: &str, owner: &Owner) -> bool {
+        self.lock().get(id).is_some_and(|known| known.owner.as_ref() == Some(owner))
+    }
+
+    /// Gives a new session, of which its client has not heard yet, to the owner of the request that began it.
+    pub(super) fn give(&self, id: &str, owner: Owner) {
+        if let Some(known) = self.lock().get_mut(id) {
+            known.owner.get_or_insert(owner);
+        }
     }
 
     /// Returns `true` if there is room for another session, or a session that can be closed for it.
     pub(super) fn has_room(&self) -> bool {
-        let lives = self.lock();
-        lives.len() < self.most || lives.values().any(|life| life.unused_since().is_some())
+        let known = self.lock();
+        known.len() < self.most || known.values().any(|known| known.life.unused_since().is_some())
     }
 
     /// Closes the session that has been unused for the longest time, if there are too many. Sessions whose clients listen
     /// are closed last.
     async fn make_room(&self) -> Result<(), SessionsError> {
         let unused = {
-            let lives = self.lock();
-            if lives.len() < self.most {
+            let known = self.lock();
+            if known.len() < self.most {
                 return Ok(());
             }
-            let unused = lives.iter().filter_map(|(id, life)| Some((life.unused_since()?, id)));
+            let unused = known.iter().filter_map(|(id, known)| Some((known.life.unused_since()?, id)));
             unused.min_by_key(|(since, _)| *since).map(|(_, id)| id.clone())
         };
         let id = unused.ok_or(SessionsError::Full(self.most))?;
@@ -99,7 +116,7 @@ impl SessionManager for Sessions {
         self.make_room().await?;
         let (id, transport) = self.local.create_session().await?;
         let life = SessionLife::new();
-        self.lock().insert(id.clone(), life.clone());
+        self.lock().insert(id.clone(), Known { life: life.clone(), owner: None });
         let (own, idle, watched, closed) = (self.own.clone(), self.idle, life.clone(), id.clone());
         tokio::spawn(async move {
             if watched.idle_for(idle).await
@@ -125,10 +142,10 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        let life = self.lock().remove(id);
-        if let Some(life) = life {
+        let known = self.lock().remove(id);
+        if let Some(known) = known {
             // What runs for the session is stopped before the library closes it, which takes seconds.
-            life.over().cancel();
+            known.life.over().cancel();
         }
         Ok(self.local.close_session(id).await?)
     }

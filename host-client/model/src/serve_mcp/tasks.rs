@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use relay_proto::ErrorCode as ErrorName;
 use rmcp::model::{
     CallToolResult, CreateTaskResult, DetailedTask, ErrorCode, JsonObject, Task, TaskPayload, TaskStatus,
 };
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::owned::is_stateless;
 use super::rounds::{can_ask, questions};
 use crate::agent::ExecuteCode;
-use crate::agent::handles::Found;
+use crate::agent::handles::{Found, NotFound};
 use host_client_core::durable::RunHead;
 use host_client_core::runs::RunState;
 use host_client_core::{Run, Runs};
@@ -39,12 +40,12 @@ pub(super) async fn get(
     tools: &ExecuteCode,
     runs: &Runs,
     id: &str,
-    context: &RequestContext<RoleServer>,
+    (context, asks_client): (&RequestContext<RoleServer>, bool),
 ) -> Result<DetailedTask, ErrorData> {
     let found = find(tools, runs, id).await?;
     let payload = match &found {
         Found::Here(run) if run.state() != RunState::Ended => {
-            let requests = match can_ask(context) {
+            let requests = match asks_client && can_ask(context) {
                 true => questions(run, None, !is_stateless(context)).await,
                 false => Default::default(),
             };
@@ -69,10 +70,25 @@ pub(super) async fn get(
 /// # Errors
 /// Invalid parameters: there is no such task, or it is somebody else's. Internal error: it cannot be read now.
 pub(super) async fn find(tools: &ExecuteCode, runs: &Runs, id: &str) -> Result<Found, ErrorData> {
-    tools.find(runs, id).await.map_err(|report| match report.text.starts_with("INVALID_INPUT: there is no run") {
-        true => unknown(id),
-        false => ErrorData::internal_error(report.text, None),
-    })
+    tools.find(runs, id).await.map_err(|reason| failed(reason, id))
+}
+
+/// Cancels a task: leaves that in the journal. Its state may follow a moment later; one that has ended stays as it is.
+///
+/// # Errors
+/// Invalid parameters: there is no such task, or it is somebody else's. Internal error: the journal does not take it.
+pub(super) async fn cancel(tools: &ExecuteCode, runs: &Runs, id: &str) -> Result<(), ErrorData> {
+    match tools.begin_cancel(runs, id).await {
+        Ok(_) | Err(NotFound::Ended) => Ok(()),
+        Err(reason) => Err(failed(reason, id)),
+    }
+}
+
+fn failed(reason: NotFound, id: &str) -> ErrorData {
+    match reason {
+        NotFound::Unknown => unknown(id),
+        reason => ErrorData::internal_error(reason.report(id).text, None),
+    }
 }
 
 fn unknown(id: &str) -> ErrorData {
@@ -82,7 +98,8 @@ fn unknown(id: &str) -> ErrorData {
 /// Returns the payload of a run that has ended. That the code failed is a result of its call.
 async fn ended(tools: &ExecuteCode, found: Found) -> TaskPayload {
     let report = tools.shown_found(found).await;
-    if report.is_error && report.text.starts_with("CANCELLED") {
+    let code = report.structured.as_ref().map(|report| &report["error"]["code"]);
+    if code.is_some_and(|code| code == ErrorName::Cancelled.as_str()) {
         return TaskPayload::Cancelled;
     }
     match serde_json::to_value(CallToolResult::from(report)) {
