@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_client::durable::{Journal as _, JournalError, MemoryJournal};
+use host_client::durable::{JournalError, MemoryJournal};
 use host_client::runs::{self, cancel, show};
 use host_client::{ErrorCode, ExecuteCode, ExecuteRequest, Host, Journal, Policy, RunError, RunStatus, Runs};
 use relay_test_support::within;
@@ -37,10 +37,11 @@ async fn a_run_whose_end_the_journal_does_not_take_is_not_said_to_be_cancelled()
     let (relays, ledger, inner) = (Relays::default(), Ledger::default(), MemoryJournal::new());
     let is_full = Arc::new(AtomicBool::new(true));
     let full = Arc::clone(&is_full);
-    let journal = Faulty::new(inner.clone()).appending(move |batch| match full.load(Ordering::SeqCst) && is_end(batch) {
-        true => Err(JournalError::Full("no space left on device".into())),
-        false => Ok(()),
-    });
+    let journal =
+        Faulty::new(inner.clone()).appending(move |batch| match full.load(Ordering::SeqCst) && is_end(batch) {
+            true => Err(JournalError::Full("no space left on device".into())),
+            false => Ok(()),
+        });
     let (_runs, tool) = open(&relays, &ledger, journal);
     let run = begun(&tool).await;
     let (is_error, status, text) = call(&tool, "cancel_run", &run).await;
@@ -91,8 +92,8 @@ async fn a_run_that_has_ended_cannot_be_cancelled_and_one_can_be_twice() {
     let run = within(all.start(ExecuteRequest::new("return 1"))).await.unwrap();
     within(run.outcome()).await.unwrap();
     let error = cancel(&journal, run.id()).await.unwrap_err();
-    assert!(matches!(&error, RunError::Ended(id) if id == run.id()), "{error}");
-    assert!(matches!(all.cancel(run.id()).await, Err(RunError::Ended(_))));
+    assert!(matches!(&error, RunError::Over(id) if id == run.id()), "{error}");
+    assert!(matches!(all.cancel(run.id()).await, Err(RunError::Over(_))));
     assert!(journal.instructions_of(run.id().clone()).await.unwrap().is_empty());
 
     let waits = begun(&tool).await.parse().unwrap();

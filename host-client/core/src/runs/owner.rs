@@ -33,7 +33,7 @@ impl Runs {
     /// on with ends when one does: [`Runs::resume`].
     ///
     /// # Errors
-    /// [`RunError::Unknown`]: there is no such run, or it is another owner's. [`RunError::Ended`]: it has ended.
+    /// [`RunError::Unknown`]: there is no such run, or it is another owner's. [`RunError::Over`]: it has ended.
     /// [`RunError::Journal`]: the journal cannot be used, and the run is not cancelled.
     pub async fn cancel(&self, id: &RunId) -> Result<(), RunError> {
         self.check_owner(id).await?;

@@ -109,7 +109,9 @@ impl Elsewhere {
         let is_held_here = |head: &RunHead| head.claim.as_ref().is_some_and(|claim| claim.holder == name);
         let (mut found, mut after) = (HashMap::new(), None);
         loop {
-            let page = journal.runs(RunFilter { unfinished: true, limit: PAGE, after: after.take() }).await?;
+            let page = journal
+                .runs(RunFilter { unfinished: true, limit: PAGE, after: after.take(), newest_first: false })
+                .await?;
             after = page.last().map(|head| (head.created_ms, head.id.clone()));
             let is_last = page.len() < PAGE;
             for RunHead { id, .. } in page.into_iter().filter(|head| !is_held_here(head)) {

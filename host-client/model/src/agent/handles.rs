@@ -112,7 +112,7 @@ impl From<RunError> for NotFound {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Unknown(_) => Self::Unknown,
-            RunError::Ended(_) => Self::Ended,
+            RunError::Over(_) => Self::Ended,
             error => Self::Failed(format!("{}: {error}", ErrorCode::Internal)),
         }
     }
