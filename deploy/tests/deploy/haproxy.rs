@@ -1,13 +1,13 @@
 //! HAProxy with the configuration of the compose file, in front of two real relays.
 
-use std::io::Read as _;
-use std::net::TcpStream;
 use std::path::Path;
 
 use host_client::{Client, ExecuteRequest, LocalRelay};
-use relay_test_support::PATIENCE;
 use relay_test_support::http::{get, get_text};
+use relay_test_support::{PATIENCE, within};
 use rustix::process::{Pid, Signal};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
 
 use crate::support::{Server, connect, execute, free_address, read, relay, run, until};
 
@@ -147,14 +147,10 @@ async fn when_a_relay_drains_its_subjects_get_sessions_at_the_other_at_once() {
 async fn an_address_has_so_many_connections_and_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let fleet = Fleet::start(folder.path(), "sc0_conn_cur gt 2").await;
-    let open = || TcpStream::connect(&fleet.address).unwrap();
-    let is_closed = |mut stream: &TcpStream| {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        matches!(stream.read(&mut [0]), Ok(0) | Err(_))
-    };
-    // The one that asked whether HAProxy answers may count for a moment longer, in the place of one of these.
-    let kept = [open(), open(), open()];
-    assert!(is_closed(&open()), "there are two already");
+    let kept = [fleet.connect("one").await, fleet.connect("two").await];
+    let third = async { TcpStream::connect(&fleet.address).await?.read(&mut [0]).await };
+    let closed = within(third).await;
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     drop(kept);
     until(async || get_text(&fleet.address, "/ws").await.is_ok_and(|(status, _)| status == 401)).await;
 }

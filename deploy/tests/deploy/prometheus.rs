@@ -1,6 +1,7 @@
 //! The rules: checked and tried by `promtool`, and evaluated by a Prometheus that reads two real relays.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use relay_test_support::PATIENCE;
@@ -87,11 +88,12 @@ async fn prometheus_reads_relays_and_has_a_value_for_every_rule_and_every_panel(
         &format!("--web.listen-address={address}"),
     ];
     let _prometheus = Server::start(&arguments, &log);
-    let up = "up{job=\"sandbox-relay\"} == 1";
-    let started = std::time::Instant::now();
-    while get(&address, "/-/ready").await.is_err() || values(&address, up).await.len() < 2 {
+    // While it starts, it answers with 503.
+    let is_ready = async || get(&address, "/-/ready").await.is_ok_and(|(status, _)| status == 200);
+    let started = Instant::now();
+    while !is_ready().await || values(&address, "up{job=\"sandbox-relay\"} == 1").await.len() < 2 {
         assert!(started.elapsed() < PATIENCE, "{}", std::fs::read_to_string(&log).unwrap());
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
     let clients =
@@ -109,6 +111,7 @@ async fn prometheus_reads_relays_and_has_a_value_for_every_rule_and_every_panel(
     assert_eq!(values(&address, "job:sandbox_relay_saturation:ratio").await.len(), 1);
     // The first executions made some series; a rate of these needs another read.
     for (title, query) in queries() {
+        let started = Instant::now();
         while values(&address, &query).await.is_empty() {
             assert!(started.elapsed() < PATIENCE, "{title}: {query} has no value");
             execute(&clients[0]).await;
