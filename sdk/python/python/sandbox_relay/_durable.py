@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 from collections.abc import AsyncIterator, Callable, Generator
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ class DurableRuns:
             await self._wait(lambda mailbox: self._native.resume(mailbox, id)), self._dispatcher, self._host
         )
 
-    async def list(self, *, unfinished: bool = True, most: int = 100) -> list[RunSummary]:
+    async def list(self, *, unfinished: bool = True, most: int = 100) -> builtins.list[RunSummary]:
         """Lists runs of the journal in the order in which they began."""
         runs = json.loads(await self._wait(lambda mailbox: self._native.list(mailbox, unfinished, most)))
         return [RunSummary(**run) for run in runs]
