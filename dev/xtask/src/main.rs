@@ -162,7 +162,8 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     run::check(cargo().args(["check", "--package", "host-client", "--no-default-features", "--locked"]))?;
     step("Running the tests");
     let mut tests = cargo_with_lints()?;
-    tests.args(["test", "--locked"]).args(selection::TESTS);
+    // One run names everything that fails.
+    tests.args(["test", "--locked", "--no-fail-fast"]).args(selection::TESTS);
     run::check_within(run::TEST_LIMIT, &mut tests)?;
     python::test()?;
     models()?;
