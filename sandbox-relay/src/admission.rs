@@ -4,7 +4,7 @@
 //! An execution that waits for a person can be *parked*: it gives its place back, and its worker sleeps with what it
 //! holds, within a bound of its own. It takes a place again before it goes on.
 
-mod memory;
+mod room;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-pub(crate) use memory::{executions_for_memory, parked_for_memory};
+pub(crate) use room::Room;
 
 /// Maximum numbers of executions that run and that wait.
 #[derive(Debug, Clone, Copy)]

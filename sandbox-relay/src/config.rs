@@ -140,7 +140,8 @@ pub struct ServerSettings {
     /// Maximum number of connections of one subject
     #[arg(long, env = "RELAY_SUBJECT_CONNECTIONS", default_value_t = 64)]
     pub(crate) subject_connections: usize,
-    /// Maximum number of running executions; 0 is what the memory holds at 96 MiB each
+    /// Maximum number of running executions; 0 is what the memory holds at 96 MiB each, and at most half of the tasks that
+    /// the cgroup allows
     #[arg(long, env = "RELAY_EXECUTIONS", default_value_t = 0)]
     pub(crate) executions: usize,
     /// Maximum number of running executions of one session

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use crate::admission::{self, Admission, AdmissionConfig};
+use crate::admission::{Admission, AdmissionConfig, Room};
 use crate::auth::{self, KeyError, KeySource, TokenRequest, Verifier};
 use crate::config::{ConfigError, ServeArgs, ServerSettings, Settings};
 use crate::connection::ConnectionConfig;
@@ -153,18 +153,23 @@ pub async fn serve(args: ServeArgs) -> Result<(), ServeError> {
 /// Starts what runs executions.
 fn engine(settings: &Settings, cores: usize) -> Result<Engine, ServeError> {
     let server = &settings.server;
+    let pool = settings.workers.pool(settings.limits()?.maxima);
+    let room = Room::of_this_process();
+    let threads = if server.threads == 0 { cores } else { server.threads };
+    let ahead = pool.stock.saturating_mul(if server.jit { 2 } else { 1 });
+    let places = room.places_or(server.executions, threads.saturating_add(ahead) as u64);
+    tracing::info!(executions = places.executions, origin = %places.reason, cores, "places chosen");
     let admission = Admission::new(AdmissionConfig {
-        running: if server.executions == 0 { admission::executions_for_memory() } else { server.executions },
+        running: places.executions,
         running_per_subject: server.subject_executions,
         running_per_session: server.session_executions,
         waiting: server.queue,
         waiting_per_subject: server.subject_queue,
         parked_bytes: match server.approval_memory {
-            0 => admission::parked_for_memory(),
+            0 => room.parked_bytes(),
             mib => mib.saturating_mul(1 << 20),
         },
     });
-    let pool = settings.workers.pool(settings.limits()?.maxima);
     let pools = Pools {
         interpreter: Pool::start(pool)?,
         compiler: if server.jit { Some(Pool::start(PoolConfig { jit: true, ..pool })?) } else { None },

@@ -198,7 +198,9 @@ fn the_page_of_metrics_is_that_of_the_program() {
 async fn a_log_for_programs_has_one_json_object_a_line() {
     const SECRET: &str = "0123456789012345678901234567890123456789";
     let mut command = Command::new(binary());
-    command.args(["serve", "--listen", "127.0.0.1:0", "--exit-with-stdin", "--log-format", "json"]).env_clear();
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--exit-with-stdin", "--log-format", "json", "--executions", "3"])
+        .env_clear();
     command.env("RELAY_JWT_SECRET", SECRET).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut relay = command.kill_on_drop(true).spawn().unwrap();
     let mut line = String::new();
@@ -210,5 +212,8 @@ async fn a_log_for_programs_has_one_json_object_a_line() {
     let parse = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}"));
     let serving = log.lines().map(parse).find(|line| line["message"] == "serving").unwrap_or_else(|| panic!("{log}"));
     assert!(serving["level"] == "INFO" && serving["address"] == address && serving["timestamp"].is_string(), "{log}");
+    let chosen =
+        log.lines().map(parse).find(|line| line["message"] == "places chosen").unwrap_or_else(|| panic!("{log}"));
+    assert!(chosen["executions"] == 3 && chosen["origin"].as_str().unwrap().starts_with("the setting"), "{log}");
     assert!(!log.contains(SECRET));
 }
