@@ -42,7 +42,7 @@ pub use host_client_core::describe::{self, catalogue, declare};
 pub use host_client_core::fuzz;
 pub use host_client_core::rules::{self, approval, policy, prompt};
 pub use host_client_core::tool::{self, manifest};
-pub use host_client_core::{audit, error, event, executor, host, introspect, local, outcome, tools};
+pub use host_client_core::{audit, error, event, executor, host, introspect, local, outcome, tools, watch};
 pub use host_client_core::{durable, runs};
 #[cfg(feature = "sets")]
 pub use host_client_model::sandbox_execute;

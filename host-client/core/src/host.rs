@@ -16,6 +16,7 @@ use crate::random::random_key;
 use crate::rules::approval::Approver;
 use crate::rules::policy::{Decision, Explanation, Phase, Policy, PolicyPattern, PolicyWarning};
 use crate::tools::{Offer, Tools};
+use crate::watch::Watch;
 
 /// An application's tools with the policy, approver, audit and layers that every call of them passes.
 ///
@@ -58,6 +59,8 @@ pub struct Host {
     /// The approvals for the whole session of the calls of [`Host::call`].
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) audit: Option<Audit>,
+    /// The watch over its executions; `None`: nobody watches.
+    pub(crate) watch: Option<Watch>,
     /// The journal of durable runs; `None`: there can be none.
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) service: ToolService,
@@ -93,6 +96,7 @@ impl Host {
             approver: None,
             conversation: Arc::default(),
             audit: None,
+            watch: None,
             journal: None,
             service: executor::service(),
             calls: AtomicU64::new(0),
@@ -157,6 +161,14 @@ impl Host {
     #[must_use]
     pub fn audit(mut self, audit: Audit) -> Self {
         self.audit = Some(audit);
+        self
+    }
+
+    /// Sets the watch that sees what the host runs from now on: executions and durable runs, with their calls. There is
+    /// none by default.
+    #[must_use]
+    pub fn watch(mut self, watch: Watch) -> Self {
+        self.watch = Some(watch);
         self
     }
 

@@ -13,6 +13,7 @@
 //! - [`error`]: the public errors
 //! - [`describe`]: tools for models and code: searched, declared in TypeScript, their results learnt
 //! - [`tools`]: registering, changing and finding tools; [`introspect`]: the calls that ask about tools
+//! - [`watch`]: everything that a host runs, for pages
 //! - [`executor`]: running a tool, with layers around it; [`host`]: the tools, policy, approver and audit of an
 //!   application
 //! - `outbound`: the queue of messages to the relay
@@ -52,6 +53,7 @@ pub mod tls;
 pub mod tool;
 pub mod tools;
 mod trace;
+pub mod watch;
 
 /// Items for the code that the attribute `tools` writes; they are not a part of the public interface.
 #[doc(hidden)]

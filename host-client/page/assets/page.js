@@ -1,4 +1,4 @@
-// The pages work without this script. It signs in with the token of the address, and moves by keyboard.
+// The pages work without this script. It signs in with the token of the address, moves by keyboard, and keeps views up to date.
 "use strict";
 const form = document.getElementById("sign-in");
 if (form && location.hash.length > 1) {
@@ -28,3 +28,61 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   actions[event.key]();
 });
+const openTarget = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  const details = target?.closest("details");
+  if (details) details.open = true;
+};
+addEventListener("hashchange", openTarget);
+openTarget();
+
+// A form is never replaced, nor what is before it moved: a click or Enter decides about what the person saw.
+const decides = (part) => part.querySelector("form [name=decision]");
+const replace = (old, fresh) => {
+  const open = new Set([...old.querySelectorAll("details[open][id]")].map((details) => details.id));
+  const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+  old.replaceChildren(...document.importNode(fresh, true).childNodes);
+  for (const details of old.querySelectorAll("details[id]")) details.open ||= open.has(details.id);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+};
+const update = async () => {
+  const response = await fetch(location.href, { headers: { accept: "text/html" } });
+  // The session is over, or the run is gone: the reload says so.
+  if (!response.ok) return news();
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  const parts = [...document.querySelectorAll("[data-live]")];
+  const changed = parts.filter((old) => fresh.getElementById(old.id)?.innerHTML !== old.dataset.shown);
+  if (parts.some(decides) && changed.length > 0) return news();
+  for (const old of changed) {
+    const part = fresh.getElementById(old.id);
+    if (!part) { news(); continue; }
+    old.dataset.shown = part.innerHTML;
+    replace(old, part);
+  }
+};
+const news = () => { document.getElementById("news").hidden = false; };
+for (const part of document.querySelectorAll("[data-live]")) part.dataset.shown = part.innerHTML;
+const watched = document.querySelector("[data-changes]")?.dataset.changes;
+if (watched) {
+  let running = false, again = false;
+  const changed = async () => {
+    again = true;
+    if (running) return;
+    running = true;
+    while (again) {
+      again = false;
+      await update().catch(news);
+    }
+    running = false;
+  };
+  const watch = () => {
+    const events = new EventSource(watched);
+    events.onmessage = changed;
+    // Browsers try again by themselves unless the answer was an error.
+    events.onerror = () => {
+      if (events.readyState === EventSource.CLOSED) setTimeout(watch, 5000);
+    };
+    addEventListener("pagehide", () => events.close(), { once: true });
+  };
+  watch();
+}

@@ -38,6 +38,14 @@ const SCRIPT: &str = include_str!("../assets/page.js");
 /// Style of all pages.
 const STYLE: &str = include_str!("../assets/page.css");
 
+/// A page that says one thing, to anybody.
+#[derive(Template)]
+#[template(path = "note.html")]
+pub(crate) struct NotePage<'a> {
+    pub(crate) title: &'static str,
+    pub(crate) text: &'a str,
+}
+
 /// The hosts, with their ports, that requests may name. It keeps pages of other origins away that let their own name
 /// resolve to this server.
 #[derive(Debug, Clone)]

@@ -4,18 +4,23 @@
 //! - [`links`]: signed links, each for one call and its exact arguments; [`webhook`]: the approver that hands them out
 //! - [`Page`] in `ui`: runs, approvals that wait and the audit log, for whoever has its token
 //! - [`serve()`]: a server with limits
+//! - `live`: the runs of this process; `open`: its questions; [`PageApprover`] in `approver`: asks them
 //! - `decision`: the form by which a person decides; `shown`: untrusted texts as HTML, with hidden characters made visible
 //! - `guard`: what holds for every page
 #![warn(missing_docs)]
 
+mod approver;
 mod decision;
 mod guard;
 pub mod links;
+mod live;
+mod open;
 mod serve;
 mod shown;
 mod ui;
 pub mod webhook;
 
+pub use approver::PageApprover;
 pub use links::{ApprovalLinks, LinkError, LinkSecret};
 pub use serve::{ServeLimits, serve};
 pub use ui::{NoRandom, Page};

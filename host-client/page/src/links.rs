@@ -1,9 +1,8 @@
 //! Approval links: signed addresses of pages, each for one call and its exact arguments, at which a person decides once.
 //!
 //! - `secret`: the key; `token`: what a link holds
-//! - `open`: questions of this process; `question`: a question as its page shows it; `routes`: the pages
+//! - `question`: a question as its page shows it; `routes`: the pages
 
-mod open;
 mod question;
 mod routes;
 mod secret;
@@ -21,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use url::Url;
 
-use open::{OpenGuard, OpenQuestions};
+use crate::open::{self, NotOpened, OpenGuard, OpenQuestions};
 pub use secret::{LinkSecret, SecretError};
 use token::{Place, Token};
 
@@ -86,6 +85,15 @@ pub(crate) struct Link {
     pub(crate) expires: SystemTime,
     /// The answer that is to come; `None`: it comes by the journal.
     pub(crate) answer: Option<(oneshot::Receiver<Approval>, OpenGuard)>,
+}
+
+impl From<NotOpened> for LinkError {
+    fn from(error: NotOpened) -> Self {
+        match error {
+            NotOpened::TooMany(most) => Self::TooMany(most),
+            NotOpened::Random => Self::Random,
+        }
+    }
 }
 
 impl std::fmt::Debug for ApprovalLinks {
@@ -157,7 +165,7 @@ impl ApprovalLinks {
                 (place, digest_of(*sha256), None)
             }
             _ => {
-                let question = question::sha256(&request);
+                let question = open::sha256(&request);
                 let (id, answer, guard) = OpenQuestions::open(&self.0.open, request)?;
                 (Place::Open(id), question, Some((answer, guard)))
             }

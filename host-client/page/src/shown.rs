@@ -1,5 +1,6 @@
 //! Untrusted texts as HTML: markup is text, and characters that are hidden or change the order of others are spelled out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use askama::filters::{Html, HtmlSafe, escape};
@@ -10,6 +11,8 @@ use serde_json::Value;
 const MAX_BYTES: usize = 2 << 20;
 /// The maximum number of its lines.
 const MAX_LINES: usize = 20_000;
+/// The maximum number of calls that are named beside a line.
+const MAX_NAMED: usize = 8;
 /// The last second of the year 9999, in s since 1970. No later time can be written.
 const LAST_SECOND: u64 = 253_402_300_799;
 
@@ -22,8 +25,8 @@ pub(crate) struct Shown(Vec<Part>);
 pub(crate) struct Line {
     pub(crate) number: usize,
     pub(crate) text: Shown,
-    /// `true`: it makes the call.
-    pub(crate) is_marked: bool,
+    /// The calls that it makes, as people read them; empty: it makes none.
+    pub(crate) calls: String,
 }
 
 /// A text of a bounded length, in lines.
@@ -35,13 +38,21 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Makes the lines of a text, of which one may be marked.
-    pub(crate) fn new(text: &str, marked: Option<usize>) -> Self {
+    /// Makes the lines of a text.
+    pub(crate) fn new(text: &str) -> Self {
+        Self::code(text, [])
+    }
+
+    /// Makes the lines of code, with the lines and numbers of its calls.
+    pub(crate) fn code(text: &str, calls: impl IntoIterator<Item = (usize, u64)>) -> Self {
+        let mut by_line: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        calls.into_iter().for_each(|(line, call)| by_line.entry(line).or_default().push(call));
+        let marks = |line: usize| by_line.get(&line).map(|calls| named(calls)).unwrap_or_default();
         let start = &text[..text.floor_char_boundary(MAX_BYTES)];
         let mut is_shortened = start.len() < text.len();
         let line = |(index, line): (usize, &str)| {
             let line = line.strip_suffix('\r').unwrap_or(line);
-            Line { number: index + 1, text: Shown::new(line, true), is_marked: marked == Some(index + 1) }
+            Line { number: index + 1, text: Shown::new(line, true), calls: marks(index + 1) }
         };
         let mut found = start.split('\n').enumerate();
         let lines = found.by_ref().take(MAX_LINES).map(line).collect();
@@ -57,7 +68,7 @@ impl Text {
     /// Does the same with at most so many bytes.
     pub(crate) fn json_within(value: &Value, max_bytes: usize) -> Self {
         let json = indented(value, max_bytes, MAX_LINES);
-        let text = Self::new(&json.text, None);
+        let text = Self::new(&json.text);
         Self { is_shortened: json.is_shortened || text.is_shortened, ..text }
     }
 
@@ -65,6 +76,14 @@ impl Text {
     pub(crate) fn shortened(self, is_shortened: bool) -> Self {
         Self { is_shortened: self.is_shortened || is_shortened, ..self }
     }
+}
+
+/// Names the calls of a line.
+fn named(calls: &[u64]) -> String {
+    let numbers: Vec<_> = calls.iter().take(MAX_NAMED).map(u64::to_string).collect();
+    let word = if calls.len() == 1 { "call" } else { "calls" };
+    let more = if calls.len() > MAX_NAMED { ", …" } else { "" };
+    format!("{word} {}{more}", numbers.join(", "))
 }
 
 /// Formats a time in ms since 1970, in UTC. One that no date has is shown as the nearest that has.
@@ -164,22 +183,22 @@ mod tests {
 
     #[test]
     fn lines_keep_their_tabs_and_one_is_marked() {
-        let text = Text::new("a\r\n\tb\rc\n", Some(2));
+        let text = Text::code("a\r\n\tb\rc\n", [(2, 1), (2, 4), (9, 5)]);
         assert!(!text.is_shortened);
         let texts: Vec<_> =
-            text.lines.iter().map(|line| (line.number, line.text.to_string(), line.is_marked)).collect();
+            text.lines.iter().map(|line| (line.number, line.text.to_string(), line.calls.as_str())).collect();
         assert_eq!(
             texts,
-            [(1, "a".into(), false), (2, "\tb<mark>\\r</mark>c".into(), true), (3, String::new(), false)]
+            [(1, "a".into(), ""), (2, "\tb<mark>\\r</mark>c".into(), "calls 1, 4"), (3, String::new(), "")]
         );
     }
 
     #[test]
     fn a_text_is_shown_in_part_if_it_is_very_long() {
         let lines = "x\n".repeat(MAX_LINES);
-        assert!(Text::new(&lines, None).is_shortened && !Text::new(&lines[..lines.len() - 1], None).is_shortened);
-        assert_eq!(Text::new(&lines, None).lines.len(), MAX_LINES);
-        assert!(Text::new(&"é".repeat(MAX_BYTES), None).is_shortened);
+        assert!(Text::new(&lines).is_shortened && !Text::new(&lines[..lines.len() - 1]).is_shortened);
+        assert_eq!(Text::new(&lines).lines.len(), MAX_LINES);
+        assert!(Text::new(&"é".repeat(MAX_BYTES)).is_shortened);
         assert!(!Text::json(&"w".repeat(MAX_BYTES - 2).into()).is_shortened);
         assert!(Text::json(&"w".repeat(MAX_BYTES).into()).is_shortened);
         let mut deep = serde_json::json!(vec![0; 900]);

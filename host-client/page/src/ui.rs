@@ -1,13 +1,17 @@
 //! The page of a journal and an audit log: runs, approvals that wait, records.
 //!
-//! - `session`: who may see it; `list`, `run`, `approvals`, `audit`: the views; `form`: what they send
+//! - `session`: who may see it; `list`, `run`, `live`, `approvals`, `audit`: the views; `waterfall`: the times of a run's calls
+//! - `form`: the check of what is sent; `changes`: tells browsers that a view has changed
 
 mod approvals;
 mod audit;
+mod changes;
 mod form;
 mod list;
+mod live;
 mod run;
 mod session;
+mod waterfall;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,13 +24,20 @@ use axum::routing::{get, post};
 use axum::{Form, Router};
 use host_client_core::RunError;
 use host_client_core::durable::{Journal, JournalError};
+use host_client_core::watch::Watch;
 use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
-use crate::guard::{self, Hosts, guarded, is_foreign};
-use session::{SessionKey, Sessions, random_name};
+use crate::approver::PageApprover;
+use crate::guard::{self, Hosts, NotePage, guarded, is_foreign};
+use crate::live::Live;
+use crate::open::OpenQuestions;
+use session::{Frame, SessionKey, Sessions, random_name};
 
+/// The maximum number of browser windows that wait for changes.
+const MAX_STREAMS: usize = 32;
 /// What the name of a session's cookie begins with. The rest is random, so that two pages do not overwrite each other's.
 const COOKIE_NAME: &str = "relay_page";
 
@@ -53,7 +64,11 @@ pub struct Page(Arc<Inner>);
 
 #[derive(Clone)]
 struct Inner {
-    journal: Arc<dyn Journal>,
+    /// `None`: it has the runs of this process alone.
+    journal: Option<Arc<dyn Journal>>,
+    /// The runs of this process; `None`: it shows those of the journal alone.
+    live: Option<Arc<Live>>,
+    questions: Arc<OpenQuestions>,
     audit: Option<PathBuf>,
     by: String,
     hosts: Vec<String>,
@@ -66,6 +81,8 @@ struct Inner {
     sessions: Arc<Sessions>,
     /// Held while an audit log is read, so that one is read at a time.
     reading: Arc<tokio::sync::Mutex<()>>,
+    /// The places of browsers that wait for changes.
+    streams: Arc<Semaphore>,
 }
 
 /// The operating system gives no random numbers.
@@ -85,11 +102,26 @@ impl Page {
     /// # Errors
     /// [`NoRandom`].
     pub fn new(journal: Arc<dyn Journal>) -> Result<Self, NoRandom> {
+        Self::of(Some(journal), None)
+    }
+
+    /// Makes the page of what a host runs from now on, whether it is durable or not. `watch` is that of
+    /// [`Host::watch`](host_client_core::Host::watch). To be called in a Tokio runtime.
+    ///
+    /// # Errors
+    /// [`NoRandom`].
+    pub fn live(watch: &Watch) -> Result<Self, NoRandom> {
+        Self::of(None, Some(Live::collect(watch)))
+    }
+
+    fn of(journal: Option<Arc<dyn Journal>>, live: Option<Arc<Live>>) -> Result<Self, NoRandom> {
         let (token, sessions) = Sessions::new()?;
         let own_host = format!("{}.localhost", random_name()?).into();
         let cookie_name = format!("{COOKIE_NAME}_{}", random_name()?);
         Ok(Self(Arc::new(Inner {
             journal,
+            live,
+            questions: Arc::default(),
             audit: None,
             by: "page".into(),
             hosts: Vec::new(),
@@ -99,7 +131,29 @@ impl Page {
             token,
             sessions: Arc::new(sessions),
             reading: Arc::default(),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         })))
+    }
+
+    /// Shows the durable runs of a journal, too.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        Arc::make_mut(&mut self.0).journal = Some(journal);
+        self
+    }
+
+    /// Returns an approver that asks on this page. Set the name of the person before, with [`Page::by`].
+    pub fn approver(&self) -> PageApprover {
+        PageApprover::new(&self.0.by, Arc::clone(&self.0.questions), self.0.live.clone())
+    }
+
+    fn journal(&self) -> Option<&dyn Journal> {
+        self.0.journal.as_deref()
+    }
+
+    /// Returns the address of the first view.
+    fn first_view(&self) -> &'static str {
+        if self.0.live.is_some() { "/live" } else { "/runs" }
     }
 
     /// Shows the records of this audit log; by default, none.
@@ -146,7 +200,11 @@ impl Page {
             .route("/runs/{id}", get(run::show))
             .route("/runs/{id}/cancel", post(run::cancel))
             .route("/runs/{id}/calls/{call}", post(run::decide))
+            .route("/live", get(live::list))
+            .route("/live/{name}", get(live::show))
             .route("/approvals", get(approvals::show))
+            .route("/questions/{id}", post(approvals::decide))
+            .route("/changes", get(changes::tell))
             .route("/audit", get(audit::show))
             .route("/sign-out", post(sign_out))
             .layer(middleware::from_fn_with_state(self.clone(), signed_in));
@@ -156,7 +214,7 @@ impl Page {
             .route("/assets/page.css", get(guard::style))
             .route("/assets/page.js", get(guard::script))
             .fallback(async || {
-                guard::page(StatusCode::NOT_FOUND, &Message::new("", "Not found", "There is no such page."))
+                guard::page(StatusCode::NOT_FOUND, &NotePage { title: "Not found", text: "There is no such page." })
             })
             .with_state(self.clone())
             .layer(middleware::from_fn_with_state(hosts, guarded))
@@ -174,15 +232,14 @@ struct SignIn {
 #[derive(Template)]
 #[template(path = "message.html")]
 struct Message<'a> {
-    view: &'static str,
-    form_token: &'a str,
+    frame: Frame,
     title: &'a str,
     text: &'a str,
 }
 
 impl<'a> Message<'a> {
-    fn new(form_token: &'a str, title: &'a str, text: &'a str) -> Self {
-        Self { view: "", form_token, title, text }
+    fn new(frame: Frame, title: &'a str, text: &'a str) -> Self {
+        Self { frame, title, text }
     }
 }
 
@@ -199,7 +256,7 @@ fn cookies<'a>(page: &'a Page, headers: &'a HeaderMap) -> impl Iterator<Item = &
 
 async fn front(State(page): State<Page>, headers: HeaderMap) -> Response {
     if cookies(&page, &headers).any(|cookie| page.0.sessions.find(cookie).is_some()) {
-        return Redirect::to("/runs").into_response();
+        return Redirect::to(page.first_view()).into_response();
     }
     guard::page(StatusCode::OK, &SignIn { is_wrong: false })
 }
@@ -211,7 +268,7 @@ async fn sign_in(State(page): State<Page>, headers: HeaderMap, Form(form): Form<
     };
     let secure = if page.0.is_tls { "; Secure" } else { "" };
     let cookie = format!("{}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}", page.0.cookie_name);
-    let mut response = Redirect::to("/runs").into_response();
+    let mut response = Redirect::to(page.first_view()).into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
@@ -230,7 +287,7 @@ async fn signed_in(State(page): State<Page>, mut request: Request, next: Next) -
         return guard::page(StatusCode::UNAUTHORIZED, &SignIn { is_wrong: false });
     };
     if *request.method() != Method::GET && *request.method() != Method::HEAD {
-        request = match form::checked(request, &session).await {
+        request = match form::checked(&page, request, &session).await {
             Ok(request) => request,
             Err(response) => return *response,
         };
@@ -240,7 +297,7 @@ async fn signed_in(State(page): State<Page>, mut request: Request, next: Next) -
 }
 
 /// Answers a request that failed.
-fn failed(session: &SessionKey, error: &RunError) -> Response {
+fn failed(page: &Page, session: &SessionKey, error: &RunError) -> Response {
     let (status, title) = match error {
         RunError::Journal(JournalError::Unknown(_)) => (StatusCode::NOT_FOUND, "Not found"),
         RunError::Journal(JournalError::Instructed { .. }) | RunError::NotAsked { .. } => {
@@ -252,5 +309,5 @@ fn failed(session: &SessionKey, error: &RunError) -> Response {
         RunError::Shortened { .. } => (StatusCode::CONFLICT, "Not approved"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "That did not work"),
     };
-    guard::page(status, &Message::new(&session.form_token, title, &error.to_string()))
+    guard::page(status, &Message::new(session.frame(page, ""), title, &error.to_string()))
 }

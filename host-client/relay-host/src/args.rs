@@ -3,6 +3,7 @@
 mod approvals;
 mod durable;
 mod host;
+mod live;
 mod ui;
 
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ pub(crate) use self::durable::{
     BeginArgs, CallName, DurableArgs, JournalArgs, ResumeArgs, RunName, RunsArgs, RunsCommand, RunsCommon,
 };
 pub(crate) use self::host::HostArgs;
+pub(crate) use self::live::LiveArgs;
 pub(crate) use self::ui::UiArgs;
 
 /// Examples below the help of the program and of its commands.
@@ -194,6 +196,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) runs: BeginArgs,
     #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    #[command(flatten)]
     pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]
     pub(crate) execution: ExecutionArgs,
@@ -230,6 +234,8 @@ pub(crate) struct CallArgs {
 /// Options of `repl`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplArgs {
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     #[command(flatten)]
     pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]
@@ -268,6 +274,8 @@ pub(crate) struct ServeArgs {
     /// Lower a limit of every execution, such as wall_ms=5000; a model can lower it further
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     pub(crate) limit: Vec<(LimitName, u64)>,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     #[command(flatten)]
     pub(crate) runs: BeginArgs,
     #[command(flatten)]

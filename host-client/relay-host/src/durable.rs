@@ -8,7 +8,7 @@ use host_client::{LazyClient, Run, RunOptions, RunStatus, Runs};
 use serde_json::{Value, json};
 
 use crate::approvals::{Approvals, SharedJournal};
-use crate::args::{ApprovalArgs, BeginArgs, DurableArgs, HostArgs, RelayArgs, RunArgs};
+use crate::args::{ApprovalArgs, BeginArgs, DurableArgs, HostArgs, LiveArgs, RelayArgs, RunArgs};
 use crate::exit::{Failure, UNFINISHED};
 use crate::interrupt::Interrupts;
 use crate::journal;
@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::run::{read, request};
 use crate::setup::{Asking, Connector, Setup, is_attended};
+use crate::ui::LivePage;
 
 /// Maximum time until the journal has the status of the runs that wait, before they are left.
 const NOTED_WITHIN: Duration = Duration::from_secs(2);
@@ -29,6 +30,7 @@ pub(crate) struct DurableSession {
     /// `true`: people can decide at this program, which waits for them.
     pub(crate) is_attended: bool,
     approvals: Option<Approvals>,
+    _page: Option<LivePage>,
     setup: Setup,
     connector: Connector,
 }
@@ -48,22 +50,24 @@ impl DurableSession {
     pub(crate) async fn open(
         host: &HostArgs,
         relay: &RelayArgs,
-        approvals: &ApprovalArgs,
+        (approvals, live): (&ApprovalArgs, &LiveArgs),
         journal: SharedJournal,
         options: RunOptions,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let connector = Connector::new(relay, progress.clone())?;
         let approvals = Approvals::open(approvals, Some(&journal)).await?;
-        let asking = Asking { approvals: approvals.as_ref(), journal: Some(journal.journal) };
+        let page = LivePage::open(live, Some(Arc::clone(&journal.journal)), host.audit.as_deref()).await?;
+        let asking = Asking { approvals: approvals.as_ref(), journal: Some(journal.journal), page: page.as_ref() };
         let setup = Setup::asking(host, Some(progress), asking).await?;
-        let is_attended = approvals.as_ref().map_or_else(is_attended, |approvals| approvals.is_served);
+        let is_attended =
+            page.is_some() || approvals.as_ref().map_or_else(is_attended, |approvals| approvals.is_served);
         let connect = {
             let connector = connector.clone();
             move |host| connector.clone().connect(host)
         };
         let runs = Runs::new(LazyClient::new(Arc::clone(&setup.host), connect), options)?;
-        Ok(Self { runs, is_attended, approvals, setup, connector })
+        Ok(Self { runs, is_attended, approvals, _page: page, setup, connector })
     }
 
     /// Gives the runs that have not ended back to the journal, then ends the tools and the relay.
@@ -128,7 +132,8 @@ async fn begin(args: &RunArgs, progress: &Progress) -> Result<(String, Followed)
     let mut interrupts = Interrupts::new()?;
     let journal = journal::open(&args.runs.journal).await?;
     let options = begin_options(&args.runs);
-    let opening = DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options, progress);
+    let opening =
+        DurableSession::open(&args.host, &args.relay, (&args.approvals, &args.live), journal, options, progress);
     let session = interrupts.during(opening).await?;
     let begun = session.runs.start(request(code, &args.execution)).await;
     let followed = match begun {

@@ -26,6 +26,7 @@ mod session;
 mod setup;
 mod tools;
 mod ui;
+mod user;
 mod warnings;
 
 use std::io::IsTerminal as _;

@@ -35,7 +35,8 @@ enum Line<'a> {
 /// Runs the command.
 pub(crate) async fn repl(args: ReplArgs, progress: &Progress) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
-    let session = interrupts.during(Session::open(&args.host, &args.relay, &args.approvals, progress)).await?;
+    let session =
+        interrupts.during(Session::open(&args.host, &args.relay, &args.approvals, &args.live, progress)).await?;
     let before = tcgetattr(io::stdin());
     let ended = lines(&args, &session, progress, &mut interrupts).await;
     if let (Ok(before), Err(_)) = (before, &ended) {

@@ -32,7 +32,8 @@ async fn execute_file(args: &RunArgs, progress: &Progress) -> Result<Ended, Fail
     let code = read(&args.file)?;
     // Created after the read, so that Ctrl-C ends a read of standard input.
     let mut interrupts = Interrupts::new()?;
-    let session = interrupts.during(Session::open(&args.host, &args.relay, &args.approvals, progress)).await?;
+    let session =
+        interrupts.during(Session::open(&args.host, &args.relay, &args.approvals, &args.live, progress)).await?;
     let request = request(code, &args.execution);
     let ended = execute(&session.client, request, progress, &mut interrupts, !args.json).await;
     session.close().await;

@@ -15,6 +15,7 @@ use crate::interrupt::Interrupts;
 use crate::journal::open_existing;
 use crate::output::{print, print_json};
 use crate::progress::Progress;
+use crate::user::user;
 pub(crate) use find::every;
 use find::find;
 pub(crate) use show::is_held;
@@ -100,10 +101,4 @@ async fn next(journal: &dyn Journal, id: &RunId) -> Result<String, Failure> {
         true => "; the process that goes on with the run is told".to_owned(),
         false => format!("; no process goes on with the run: relay-host runs resume {id}"),
     })
-}
-
-/// Returns the name of the user, as far as the environment tells.
-pub(crate) fn user() -> String {
-    let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "relay-host".to_owned())
 }

@@ -19,6 +19,7 @@ use crate::exit::Failure;
 use crate::journal;
 use crate::progress::Progress;
 use crate::setup::{Asking, Connector, Setup};
+use crate::ui::LivePage;
 
 /// Maximum time for clients to read their last answers when the program ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
@@ -37,8 +38,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         true => Some(journal::open(&args.runs.journal).await?.journal),
         false => None,
     };
+    let page = LivePage::open(&args.live, journal.clone(), args.host.audit.as_deref()).await?;
     // No terminal is used: approvals are requested through MCP.
-    let starting = Setup::asking(&args.host, None, Asking { journal, ..Asking::default() });
+    let starting = Setup::asking(&args.host, None, Asking { journal, page: page.as_ref(), ..Asking::default() });
     let Some(setup) = stop.run_until_cancelled(starting).await else { return Ok(()) };
     let setup = setup?;
     let connect = {

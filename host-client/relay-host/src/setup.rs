@@ -8,8 +8,8 @@ use host_client::audit::{Redaction, SyncMode};
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
-    Approval, ApprovalRequest, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host, Journal,
-    LocalRelay, McpConfig, McpOptions, McpServers, Mount, Policy, RemoteAccess, ServerState, ServerStatus,
+    Approval, ApprovalRequest, Approver, Audit, AuditConfig, CallbackApprover, Client, ClientConfig, Error, Host,
+    Journal, LocalRelay, McpConfig, McpOptions, McpServers, Mount, Policy, RemoteAccess, ServerState, ServerStatus,
     TerminalApprover, Tools,
 };
 use tokio::sync::Mutex;
@@ -23,6 +23,7 @@ use crate::exit::Failure;
 use crate::openapi::documents;
 use crate::output::{inline, note};
 use crate::progress::Progress;
+use crate::ui::LivePage;
 use crate::warnings::print_warnings;
 
 /// Ways to ask people, beside the terminal.
@@ -30,6 +31,7 @@ use crate::warnings::print_warnings;
 pub(crate) struct Asking<'a> {
     pub(crate) approvals: Option<&'a Approvals>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
+    pub(crate) page: Option<&'a LivePage>,
 }
 
 /// Host of a command. [`Setup::close`] ends what was started for it.
@@ -86,9 +88,19 @@ impl Setup {
     ) -> Result<Self, Failure> {
         let tools = Tools::new();
         let (host, audit) = host(tools.clone(), args)?;
-        let host = match (asking.approvals, progress) {
-            (Some(approvals), _) => host.approver(approvals.approver.clone()),
-            (None, Some(progress)) => attended(host, progress, asking.journal.is_some()),
+        let approver: Option<Arc<dyn Approver>> = match (asking.approvals, progress) {
+            (Some(approvals), _) => Some(Arc::new(approvals.approver.clone())),
+            (None, Some(progress)) => terminal(progress),
+            (None, None) => None,
+        };
+        let host = match (asking.page, approver) {
+            (Some(page), approver) => page.watch(host).approver(page.approver(approver)),
+            (None, Some(approver)) => host.approver(approver),
+            // Durable runs can wait for another process.
+            (None, None) if progress.is_some() && asking.journal.is_none() => {
+                let unattended = |request: ApprovalRequest| std::future::ready(unattended(&request));
+                host.approver(CallbackApprover::new("nobody", unattended))
+            }
             (None, None) => host,
         };
         let host = match asking.journal {
@@ -215,17 +227,11 @@ pub(crate) fn is_attended() -> bool {
     io::stdin().is_terminal() || io::stderr().is_terminal()
 }
 
-/// Sets the approver: the person at the terminal. Without one, calls that need an approval are denied, unless the runs are
-/// durable and can wait.
-fn attended(host: Host, progress: &Progress, is_durable: bool) -> Host {
-    match TerminalApprover::open() {
-        Ok(approver) if is_attended() => {
-            let progress = progress.clone();
-            host.approver(approver.suspending(move |ask| progress.suspend(ask)))
-        }
-        _ if is_durable => host,
-        _ => host.approver(CallbackApprover::new("nobody", |request| std::future::ready(unattended(&request)))),
-    }
+/// Returns the approver that asks the person at the terminal; `None`: there is no terminal.
+fn terminal(progress: &Progress) -> Option<Arc<dyn Approver>> {
+    let approver = TerminalApprover::open().ok().filter(|_| is_attended())?;
+    let progress = progress.clone();
+    Some(Arc::new(approver.suspending(move |ask| progress.suspend(ask))))
 }
 
 /// Reads the redactions of the command line.

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::rules::approval::{ApprovalState, Approver};
 use crate::rules::policy::{Phase, Spending};
 use crate::tool::Effect;
+use crate::watch::Watched;
 
 /// The state that all calls of one execution share, for as long as any of them runs.
 pub(crate) struct ExecutionContext {
@@ -35,6 +36,8 @@ pub(crate) struct ExecutionContext {
     /// The audit records of this execution; empty until its start is recorded.
     pub(crate) trail: OnceLock<Trail>,
     pub(crate) events: broadcast::Sender<Event>,
+    /// The watch over the host's executions, with this one; `None`: nobody watches.
+    pub(crate) watched: Option<Watched>,
     pub(crate) spending: Spending,
     pub(crate) approvals: Arc<ApprovalState>,
     /// The conversation that the execution belongs to, with the approvals for its whole session.
@@ -71,6 +74,7 @@ impl ExecutionContext {
             audit: None,
             trail: OnceLock::new(),
             events,
+            watched: None,
             spending: Spending::new(&crate::rules::policy::Budget::default()),
             approvals: Arc::default(),
             conversation: Arc::default(),
@@ -84,6 +88,9 @@ impl ExecutionContext {
     /// Sends an event to the watchers of the execution. Nobody has to watch, and a slow watcher does not hold the call
     /// up.
     pub(crate) fn tell(&self, event: Event) {
+        if let Some(watched) = &self.watched {
+            watched.event(&event);
+        }
         let _ = self.events.send(event);
     }
 

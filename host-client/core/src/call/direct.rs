@@ -70,6 +70,7 @@ impl Host {
             audit: self.audit.clone(),
             trail: OnceLock::new(),
             events: broadcast::Sender::new(event::EVENTS_KEPT),
+            watched: None,
             spending: Spending::new(&self.policy.budget),
             approvals: Arc::default(),
             conversation: Arc::clone(&self.conversation),

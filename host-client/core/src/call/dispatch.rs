@@ -118,6 +118,9 @@ pub(crate) async fn dispatch(
     let call = &*permit.call;
     let (id, arguments_bytes) = (call.id, message.arguments.len());
     call.context.tell(Event::ToolCallRequested { id: id.0, tool: call.tool.clone(), arguments_bytes });
+    if let Some(watched) = &call.context.watched {
+        watched.called(id.0, &call.tool, message.line, &message.arguments);
+    }
     let dispatch = Dispatch { host, call, message: &message, arrived: Instant::now(), caller };
     // A panic in any step still gives an answer.
     let outcome = AssertUnwindSafe(dispatch.run().instrument(call.span().clone())).catch_unwind().await;
@@ -127,6 +130,9 @@ pub(crate) async fn dispatch(
     });
     match outcome {
         Ok((tool, CheckedResult(result))) => {
+            if let Some(watched) = &call.context.watched {
+                watched.answered(id.0, &result);
+            }
             call.close(&End::Finished { tool: &tool, result_bytes: result.len() });
             success(id.to_string(), result)
         }
@@ -216,6 +222,9 @@ impl Dispatch<'_> {
         };
         if let Err((code, message)) = context.spending.call(name) {
             return Err(denied(Failure(code, message), "budget".into()));
+        }
+        if let Some(watched) = &context.watched {
+            watched.ruled(self.call.id.0, &ruling.rule, is_asked);
         }
         Ok(RuledCall { rule: ruling.rule, is_asked, registered })
     }

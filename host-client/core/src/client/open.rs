@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::rules::policy::Spending;
 use crate::session::grant::TokenGrant;
 use crate::trace;
+use crate::watch::{self, Watched};
 
 impl Client {
     /// Opens an execution in the ledger, with its budget and the context of its calls.
@@ -39,16 +40,21 @@ impl Client {
             );
             let trace = trace::begin(&span, request.trace);
             span.record("trace_id", trace.trace_id());
+            let (key, code) = (Arc::from(format!("{}-{id}", self.session.key)), Arc::from(request.code.as_str()));
+            // A durable run is watched itself, with its calls.
+            let watch = host.watch.as_ref().filter(|_| run.is_none());
+            let limits = || watch::limits(|name| grant.effective_limit(&request.limits, name));
             ExecutionContext {
+                watched: Watched::begin(watch, &key, &code, None, limits),
                 tools,
                 introspection,
                 span,
                 // A durable run is in the audit itself, with its calls.
                 audit: host.audit.clone().filter(|_| run.is_none()),
                 trail: OnceLock::new(),
-                key: format!("{}-{id}", self.session.key).into(),
+                key,
                 id,
-                code: request.code.as_str().into(),
+                code,
                 phase: request.phase,
                 trace,
                 events,

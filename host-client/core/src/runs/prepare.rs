@@ -21,6 +21,7 @@ use crate::durable::record::RunRecord;
 use crate::error::Error;
 use crate::rules::approval::Approver;
 use crate::rules::policy::Spending;
+use crate::watch::{Watched, limits_of};
 
 /// The most events of a run that wait for a slow watcher. Room for them is taken at once, also by a run that waits for days.
 const EVENTS_KEPT: usize = 64;
@@ -76,13 +77,16 @@ fn context(
     Here { client, approver, conversation, span, .. }: Here,
 ) -> ExecutionContext {
     let (host, trace) = (client.host(), plan.trace.parse().unwrap_or(TraceContext::NONE));
+    let (key, code) = (Arc::from(id.as_str()), Arc::from(plan.code.as_str()));
+    let limits = || limits_of(&plan.overrides());
     let context = ExecutionContext {
+        watched: Watched::begin(host.watch.as_ref(), &key, &code, Some(id), limits),
         // The executions of a run that the audit sees: one for each process that has it.
         id: ExecutionId::from(record.attempts + 1),
-        key: id.as_str().into(),
+        key,
         tools: plan.patterns(),
         introspection: IntrospectionState::of(plan.bindings()),
-        code: plan.code.as_str().into(),
+        code,
         phase: plan.phase,
         trace,
         span,

@@ -1,13 +1,12 @@
 //! A question as its page shows it, whether it waits in this process or in the journal.
 
-use aws_lc_rs::digest;
 use host_client_core::durable::{Journal, JournalError};
 use host_client_core::runs::{self, CallSummary, QuestionState, RunSummary, RunVerdict};
 use host_client_core::{Approval, ApprovalRequest, RunError, RunId};
 
-use super::open::Decided;
 use super::token::{Place, Token};
 use super::{ApprovalLinks, digest_of};
+use crate::open::{Decided, sha256};
 use crate::shown::{Shown, Text};
 
 /// The name for journal and audit of whoever decides by a link.
@@ -25,26 +24,13 @@ pub(super) struct Question {
     pub(super) run: Option<(RunId, u64)>,
 }
 
-/// Returns the SHA-256 of what a decision is about.
-pub(super) fn sha256(request: &ApprovalRequest) -> [u8; 32] {
-    let mut hash = digest::Context::new(&digest::SHA256);
-    let arguments = request.arguments.to_string();
-    for part in [request.tool.as_str(), &arguments, &request.code, &request.description] {
-        hash.update(&(part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    let mut result = [0; 32];
-    result.copy_from_slice(hash.finish().as_ref());
-    result
-}
-
 impl Question {
     fn of_request(request: &ApprovalRequest) -> Self {
         Self {
-            code: Text::new(&request.code, request.line),
+            code: Text::code(&request.code, request.line.map(|line| (line, request.call))),
             line: request.line,
             tool: Shown::line(request.tool.as_str()),
-            description: Text::new(&request.description, None),
+            description: Text::new(&request.description),
             rule: Shown::line(&request.rule),
             arguments: Text::json(&request.arguments),
             run: None,
@@ -53,10 +39,10 @@ impl Question {
 
     fn of_run(run: RunSummary, call: CallSummary) -> Self {
         Self {
-            code: Text::new(&run.code, call.line),
+            code: Text::code(&run.code, call.line.map(|line| (line, call.call))),
             line: call.line,
             tool: Shown::line(&call.tool),
-            description: Text::new(&call.description.unwrap_or_default(), None),
+            description: Text::new(&call.description.unwrap_or_default()),
             rule: Shown::line(&call.rule.unwrap_or_default()),
             arguments: Text::json(&call.arguments.unwrap_or_default()).shortened(call.is_shortened),
             run: Some((run.head.id, call.call)),

@@ -17,11 +17,11 @@ use http::header::{COOKIE, HeaderMap, SET_COOKIE};
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 
-use super::open::Decided;
 use super::question::Question;
 use super::{ApprovalLinks, Token};
 use crate::decision::{self, Decision};
-use crate::guard::{self, Hosts, guarded, is_foreign};
+use crate::guard::{self, Hosts, NotePage, guarded, is_foreign};
+use crate::open::Decided;
 use crate::shown::{Shown, Text, seconds};
 
 /// The cookie that belongs to the form's token.
@@ -42,14 +42,6 @@ struct QuestionPage {
     code: Text,
     expires: String,
     form_token: String,
-}
-
-/// A page that says one thing.
-#[derive(Template)]
-#[template(path = "note.html")]
-struct NotePage<'a> {
-    title: &'static str,
-    text: &'a str,
 }
 
 /// The form of a question's page.

@@ -5,15 +5,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_client_core::RunId;
 
+use crate::open::OpenId;
+
 /// The version of the form of tokens.
 const VERSION: u8 = 1;
 /// The length of an HMAC-SHA-256 and of a SHA-256, in bytes.
 const HASH_BYTES: usize = 32;
 /// The maximum length of a token as text, in bytes.
 const MAX_TOKEN_BYTES: usize = 512;
-
-/// The id of a question of this process.
-pub(super) type OpenId = [u8; 16];
 
 /// What a link holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use host_client_core::audit::{AuditError, series, verify};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::session::SessionKey;
+use super::session::{Frame, SessionKey};
 use super::{Message, Page};
 use crate::guard;
 use crate::shown::{Shown, Text};
@@ -26,8 +26,7 @@ const MAX_SEARCH_BYTES: usize = 200;
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct AuditPage {
-    view: &'static str,
-    form_token: String,
+    frame: Frame,
     search: String,
     records: Vec<Row>,
     count: usize,
@@ -75,7 +74,7 @@ pub(super) async fn show(
     Extension(session): Extension<SessionKey>,
     Query(choice): Query<Choice>,
 ) -> Response {
-    let message = |status, text: &str| guard::page(status, &Message::new(&session.form_token, "Audit", text));
+    let message = |status, text: &str| guard::page(status, &Message::new(session.frame(&page, ""), "Audit", text));
     let Some(path) = page.0.audit.clone() else {
         return message(StatusCode::OK, "No audit log was named when this page was started.");
     };
@@ -95,15 +94,14 @@ pub(super) async fn show(
         Ok(Err(error)) => return message(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
         Err(error) => return message(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
-    let page = AuditPage {
-        view: "audit",
-        form_token: session.form_token.clone(),
+    let view = AuditPage {
+        frame: session.frame(&page, "audit"),
         search: choice.search,
         records: read.last.iter().rev().map(Row::new).collect(),
         count: read.count,
-        state: read.state.map(|(text, is_whole)| (Text::new(text.trim_end(), None), is_whole)),
+        state: read.state.map(|(text, is_whole)| (Text::new(text.trim_end()), is_whole)),
     };
-    guard::page(StatusCode::OK, &page)
+    guard::page(StatusCode::OK, &view)
 }
 
 /// Reads the last records in which the text occurs.

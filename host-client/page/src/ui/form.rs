@@ -6,18 +6,21 @@ use axum::response::Response;
 use http::StatusCode;
 use url::form_urlencoded;
 
-use super::Message;
 use super::session::SessionKey;
+use super::{Message, Page};
 use crate::guard::{self, is_foreign};
 
 /// Returns the request if its form is one of the session's.
 ///
 /// # Errors
 /// The answer to one that is not.
-pub(super) async fn checked(request: Request, session: &SessionKey) -> Result<Request, Box<Response>> {
+pub(super) async fn checked(page: &Page, request: Request, session: &SessionKey) -> Result<Request, Box<Response>> {
     let refused = || {
         let text = "The answer did not come from a form of this page. Go back, load the page again, and answer there.";
-        Box::new(guard::page(StatusCode::FORBIDDEN, &Message::new(&session.form_token, "Nothing was changed", text)))
+        Box::new(guard::page(
+            StatusCode::FORBIDDEN,
+            &Message::new(session.frame(page, ""), "Nothing was changed", text),
+        ))
     };
     let (parts, body) = request.into_parts();
     // It was read before, and is short.

@@ -4,13 +4,13 @@
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Redirect, Response};
 use host_client_core::durable::{Journal, RunFilter, RunHead, RunId};
 use host_client_core::{RunError, RunStatus, runs};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::session::SessionKey;
+use super::session::{Frame, SessionKey};
 use super::{Page, failed};
 use crate::guard;
 use crate::shown::time;
@@ -27,8 +27,7 @@ const MAX_SEARCH: usize = 64;
 #[derive(Template)]
 #[template(path = "runs.html")]
 struct RunsPage {
-    view: &'static str,
-    form_token: String,
+    frame: Frame,
     status: String,
     search: String,
     rows: Vec<Row>,
@@ -89,11 +88,12 @@ pub(super) async fn show(
     Extension(session): Extension<SessionKey>,
     Query(choice): Query<Choice>,
 ) -> Response {
+    let Some(journal) = page.journal() else { return Redirect::to("/live").into_response() };
     let before = choice.before();
     let is_first = before.is_none();
-    let found = match newest(&*page.0.journal, &choice, before).await {
+    let found = match newest(journal, &choice, before).await {
         Ok(found) => found,
-        Err(error) => return failed(&session, &error),
+        Err(error) => return failed(&page, &session, &error),
     };
     let row = |head: RunHead| Row {
         id: head.id.to_string(),
@@ -102,9 +102,8 @@ pub(super) async fn show(
         changed: time(head.changed_ms),
         entries: head.entries,
     };
-    let page = RunsPage {
-        view: "runs",
-        form_token: session.form_token,
+    let view = RunsPage {
+        frame: session.frame(&page, "runs"),
         rows: found.heads.into_iter().map(row).collect(),
         status: choice.status,
         search: choice.search.chars().take(MAX_SEARCH).collect(),
@@ -112,7 +111,7 @@ pub(super) async fn show(
         older: found.older.map(|(created_ms, id)| format!("{created_ms}.{id}")),
         is_partial: found.is_partial,
     };
-    guard::page(StatusCode::OK, &page)
+    guard::page(StatusCode::OK, &view)
 }
 
 /// Returns one page of the runs that fit, the newest first.

@@ -10,7 +10,8 @@ use host_client_core::runs::{self, CallSummary, QuestionState, RunSummary, RunVe
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::session::SessionKey;
+use super::session::{Frame, SessionKey};
+use super::waterfall::Waterfall;
 use super::{Message, Page, failed};
 use crate::decision::{Decision, SHORTENED};
 use crate::guard;
@@ -24,8 +25,7 @@ const MAX_RESULT_BYTES: usize = 64 << 10;
 #[derive(Template)]
 #[template(path = "run.html")]
 struct RunPage {
-    view: &'static str,
-    form_token: String,
+    frame: Frame,
     id: String,
     status: &'static str,
     began: String,
@@ -34,6 +34,8 @@ struct RunPage {
     code: Text,
     calls: Vec<Call>,
     left_out: usize,
+    /// The times of its calls, if it goes on in this process.
+    waterfall: Option<Waterfall>,
     limits: Vec<(String, u64)>,
     result: Option<Text>,
     error: Option<(String, Text)>,
@@ -44,8 +46,11 @@ struct RunPage {
 
 /// A call as the views show it.
 pub(super) struct Call {
-    pub(super) run: String,
     pub(super) number: u64,
+    /// The place where a decision is sent.
+    pub(super) action: String,
+    /// A name that no other call on the page has.
+    pub(super) key: String,
     pub(super) tool: Shown,
     pub(super) state: String,
     pub(super) is_waiting: bool,
@@ -68,15 +73,16 @@ impl Call {
         let is_waiting = question == Some(QuestionState::Open);
         let arguments = match (&call.arguments, &call.given) {
             (Some(asked), _) => Some(Text::json(asked).shortened(call.is_shortened)),
-            (None, given) => given.as_deref().map(|given| Text::new(given, None)),
+            (None, given) => given.as_deref().map(Text::new),
         };
         let answer = match (&call.result, &call.error) {
-            (Some(result), _) => Some(Text::new(result, None)),
-            (None, Some((code, message))) => Some(Text::new(&format!("{code}: {message}"), None)),
+            (Some(result), _) => Some(Text::new(result)),
+            (None, Some((code, message))) => Some(Text::new(&format!("{code}: {message}"))),
             (None, None) => None,
         };
         Self {
-            run: run.head.id.to_string(),
+            action: format!("/runs/{}/calls/{}", run.head.id, call.call),
+            key: format!("{}-{}", run.head.id, call.call),
             number: call.call,
             tool: Shown::line(&call.tool),
             state: question.map_or_else(|| call.state.replace('_', " "), |question| question.as_str().to_owned()),
@@ -86,7 +92,7 @@ impl Call {
             rule: call.rule.as_deref().map(Shown::line),
             decided_by: call.decided_by.as_deref().map(Shown::line),
             until: call.until_ms.filter(|_| is_waiting).map(time),
-            description: call.description.as_deref().filter(|_| is_waiting).map(|text| Text::new(text, None)),
+            description: call.description.as_deref().filter(|_| is_waiting).map(Text::new),
             arguments,
             answer,
             question: call.question_sha256.map(|hash| hash.to_string()).unwrap_or_default(),
@@ -99,17 +105,16 @@ pub(super) async fn show(
     Extension(session): Extension<SessionKey>,
     Path(id): Path<String>,
 ) -> Response {
-    let Ok(id) = id.parse::<RunId>() else { return unknown(&session) };
-    let run = match runs::show(&*page.0.journal, &id).await {
+    let Ok(id) = id.parse::<RunId>() else { return unknown(&page, &session) };
+    let Some(journal) = page.journal() else { return unknown(&page, &session) };
+    let run = match runs::show(journal, &id).await {
         Ok(found) => found,
-        Err(error) => return failed(&session, &error),
+        Err(error) => return failed(&page, &session, &error),
     };
-    let open = run.waiting();
-    let code = Text::new(&run.code, run.calls.iter().find(|call| open.contains(&call.call)).and_then(|call| call.line));
+    let code = Text::code(&run.code, run.calls.iter().filter_map(|call| Some((call.line?, call.call))));
     let is_cancelled = run.instructed.contains(&0);
-    let page = RunPage {
-        view: "runs",
-        form_token: session.form_token,
+    let view = RunPage {
+        frame: session.frame(&page, "runs"),
         status: run.head.status.as_str(),
         began: time(run.head.created_ms),
         changed: time(run.head.changed_ms),
@@ -117,23 +122,24 @@ pub(super) async fn show(
         calls: run.calls.iter().take(MAX_CALLS).map(|call| Call::new(&run, call, &code)).collect(),
         code,
         left_out: run.calls.len().saturating_sub(MAX_CALLS),
+        waterfall: page.0.live.as_ref().and_then(|live| live.run(id.as_str(), Waterfall::of)),
         limits: run.limits.to_wire().into_iter().collect(),
         result: run.result.as_ref().map(|value| Text::json_within(value, MAX_RESULT_BYTES)),
-        error: run.error.map(|(code, message)| (code, Text::new(&message, None))),
+        error: run.error.map(|(code, message)| (code, Text::new(&message))),
         id: id.to_string(),
         can_be_cancelled: run.head.status != RunStatus::Ended && !is_cancelled,
         is_cancelled,
     };
-    guard::page(StatusCode::OK, &page)
+    guard::page(StatusCode::OK, &view)
 }
 
 /// The form by which a person decides.
 #[derive(Deserialize)]
 pub(super) struct Answer {
     #[serde(flatten)]
-    decision: Decision,
+    pub(super) decision: Decision,
     /// The hash of the question that the person saw.
-    question: String,
+    pub(super) question: String,
 }
 
 pub(super) async fn decide(
@@ -142,29 +148,32 @@ pub(super) async fn decide(
     Path((id, call)): Path<(String, u64)>,
     Form(form): Form<Answer>,
 ) -> Response {
-    let (Ok(id), Ok(question)) = (id.parse::<RunId>(), form.question.parse()) else { return unknown(&session) };
+    let (Ok(id), Ok(question)) = (id.parse::<RunId>(), form.question.parse()) else { return unknown(&page, &session) };
     let verdict = match form.decision.verdict() {
         Ok(verdict) => verdict,
         Err(unclear) => {
             let text = unclear.to_string();
-            let page = Message::new(&session.form_token, "Nothing was decided", &text);
-            return guard::page(StatusCode::BAD_REQUEST, &page);
+            let message = Message::new(session.frame(&page, ""), "Nothing was decided", &text);
+            return guard::page(StatusCode::BAD_REQUEST, &message);
         }
     };
-    let journal = &*page.0.journal;
+    let Some(journal) = page.journal() else { return unknown(&page, &session) };
     if verdict == RunVerdict::Approve {
         let run = match runs::show(journal, &id).await {
             Ok(run) => run,
-            Err(error) => return failed(&session, &error),
+            Err(error) => return failed(&page, &session, &error),
         };
-        let code = Text::new(&run.code, None);
+        let code = Text::new(&run.code);
         if run.calls.iter().any(|it| it.call == call && Call::new(&run, it, &code).is_shortened) {
-            return guard::page(StatusCode::CONFLICT, &Message::new(&session.form_token, "Not approved", SHORTENED));
+            return guard::page(
+                StatusCode::CONFLICT,
+                &Message::new(session.frame(&page, ""), "Not approved", SHORTENED),
+            );
         }
     }
     match runs::decide_on(journal, (&id, call), question, verdict, &page.0.by).await {
         Ok(()) => Redirect::to(&format!("/runs/{id}")).into_response(),
-        Err(error) => failed(&session, &error),
+        Err(error) => failed(&page, &session, &error),
     }
 }
 
@@ -173,13 +182,17 @@ pub(super) async fn cancel(
     Extension(session): Extension<SessionKey>,
     Path(id): Path<String>,
 ) -> Response {
-    let Ok(id) = id.parse::<RunId>() else { return unknown(&session) };
-    match runs::cancel(&*page.0.journal, &id).await {
+    let Ok(id) = id.parse::<RunId>() else { return unknown(&page, &session) };
+    let Some(journal) = page.journal() else { return unknown(&page, &session) };
+    match runs::cancel(journal, &id).await {
         Ok(()) => Redirect::to(&format!("/runs/{id}")).into_response(),
-        Err(error) => failed(&session, &error),
+        Err(error) => failed(&page, &session, &error),
     }
 }
 
-fn unknown(session: &SessionKey) -> Response {
-    guard::page(StatusCode::NOT_FOUND, &Message::new(&session.form_token, "Not found", "There is no such run or call."))
+fn unknown(page: &Page, session: &SessionKey) -> Response {
+    guard::page(
+        StatusCode::NOT_FOUND,
+        &Message::new(session.frame(page, ""), "Not found", "There is no such run or call."),
+    )
 }

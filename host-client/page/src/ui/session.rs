@@ -7,7 +7,7 @@ use aws_lc_rs::{constant_time, digest, hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::NoRandom;
+use super::{NoRandom, Page};
 
 /// The time after which a session ends.
 const LASTS: Duration = Duration::from_secs(12 * 3_600);
@@ -37,14 +37,33 @@ struct State {
 #[derive(Clone)]
 pub(super) struct SessionKey {
     /// The token that forms of this session have.
-    pub(super) form_token: String,
+    form_token: String,
 }
 
 impl SessionKey {
+    /// Returns what every view has, for one of this name.
+    pub(super) fn frame(&self, page: &Page, view: &'static str) -> Frame {
+        Frame {
+            view,
+            form_token: self.form_token.clone(),
+            has_journal: page.0.journal.is_some(),
+            has_live: page.0.live.is_some(),
+        }
+    }
+
     /// Returns `true` if a form has the token of this session.
     pub(super) fn is_of(&self, form_token: &str) -> bool {
         is_same(&digest_of(self.form_token.as_bytes()), &digest_of(form_token.as_bytes()))
     }
+}
+
+/// What every view has.
+pub(super) struct Frame {
+    /// The name of the view; empty: it is none of those that are named.
+    pub(super) view: &'static str,
+    pub(super) form_token: String,
+    pub(super) has_journal: bool,
+    pub(super) has_live: bool,
 }
 
 fn is_same(one: &[u8; BYTES], other: &[u8; BYTES]) -> bool {

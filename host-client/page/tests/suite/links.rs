@@ -29,7 +29,7 @@ async fn a_link_shows_the_whole_call_and_decides_once() {
     let page = browser.open(&link).await;
     for shown in [
         "<h1>May the code call <code>bank.pay</code>?</h1>",
-        "class=\"called\" aria-current=\"true\" value=\"2\"><code>const paid = await mcp.call(&#39;bank.pay&#39;",
+        "class=\"called\" value=\"2\"><code>const paid = await mcp.call(&#39;bank.pay&#39;",
         "<code>  &#34;amount&#34;: 7,</code>",
         "<code>  &#34;to&#34;: &#34;Ada&#34;</code>",
         "Pays an amount",

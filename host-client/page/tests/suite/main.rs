@@ -4,6 +4,7 @@
 mod durable;
 mod hostile;
 mod links;
+mod live;
 mod stage;
 mod ui;
 mod webhook;

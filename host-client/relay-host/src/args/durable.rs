@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{ApprovalArgs, HostArgs, LinkArgs, RelayArgs, seconds};
+use super::{ApprovalArgs, HostArgs, LinkArgs, LiveArgs, RelayArgs, seconds};
 
 /// Option for the journal.
 #[derive(Debug, Args)]
@@ -163,6 +163,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) common: RunsCommon,
     #[command(flatten)]
     pub(crate) durably: DurableArgs,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     #[command(flatten)]
     pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]

@@ -21,8 +21,14 @@ pub(super) async fn resume(args: &ResumeArgs, progress: &Progress) -> Result<(),
         Some(name) => Some(find(&*journal.journal, name).await?),
         None => None,
     };
-    let opening =
-        DurableSession::open(&args.host, &args.relay, &args.approvals, journal, options(&args.durably), progress);
+    let opening = DurableSession::open(
+        &args.host,
+        &args.relay,
+        (&args.approvals, &args.live),
+        journal,
+        options(&args.durably),
+        progress,
+    );
     let session = interrupts.during(opening).await?;
     let ended = match &one {
         Some(id) => resume_one(&session, id, args, progress, &mut interrupts).await,

@@ -131,6 +131,9 @@ impl Entry {
             calls: self.context.calls(),
             ..error
         });
+        if let Some(watched) = &self.context.watched {
+            watched.outcome(result.as_ref().map(|result| &result.data[..]));
+        }
         let (code, bytes, usage) = match &result {
             Ok(result) => {
                 let bytes = result.data.len();
