@@ -96,8 +96,7 @@ async fn prometheus_reads_relays_and_has_a_value_for_every_rule_and_every_panel(
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
-    let clients =
-        [connect(&relays[0], relays[0].address(), "one").await, connect(&relays[1], relays[1].address(), "two").await];
+    let clients = [connect(relays[0].address(), "one").await, connect(relays[1].address(), "two").await];
     for client in &clients {
         execute(client).await;
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use host_client::{Client, ClientConfig, Effect, ExecuteRequest, LocalRelay, TokenRequest, ToolError, Tools};
+use host_client::{Client, ClientConfig, Effect, ExecuteRequest, LocalRelay, ToolError, Tools};
 use relay_test_support::packages::{Environment, Packages, target_folder};
 use relay_test_support::within;
 use serde_json::Value;
@@ -66,9 +66,16 @@ pub(crate) async fn relay_with(arguments: &[&str], variables: &[(&str, &str)]) -
     within(LocalRelay::start_with(relay_binary(), arguments, variables)).await.unwrap()
 }
 
-/// Connects to an address with a token of this subject, which `relay` makes.
-pub(crate) async fn connect(relay: &LocalRelay, address: &str, subject: &str) -> Client {
-    let token = within(relay.token_for(&TokenRequest::new(subject))).await.unwrap();
+/// Returns how to connect to an address with a token of this subject, which all relays accept.
+pub(crate) fn config(address: &str, subject: &str) -> ClientConfig {
+    let mut command = Command::new(relay_binary());
+    let output = command.args(["token", "--subject", subject]).env("RELAY_JWT_SECRET", SECRET).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ClientConfig::new(format!("ws://{address}/ws"), String::from_utf8(output.stdout).unwrap().trim())
+}
+
+/// Connects to an address with a token of this subject.
+pub(crate) async fn connect(address: &str, subject: &str) -> Client {
     let tools = Tools::new();
     tools
         .add(
@@ -78,7 +85,7 @@ pub(crate) async fn connect(relay: &LocalRelay, address: &str, subject: &str) ->
             |args: serde_json::Map<String, Value>| async move { Ok::<_, ToolError>(args) },
         )
         .unwrap();
-    within(Client::connect(ClientConfig::new(format!("ws://{address}/ws"), token), tools)).await.unwrap()
+    within(Client::connect(config(address, subject), tools)).await.unwrap()
 }
 
 /// Runs code that calls a tool, at the relay.
