@@ -252,10 +252,14 @@ pub(crate) struct ServeArgs {
     /// Serve streamable HTTP at this address, under /mcp, instead of standard input and output
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<SocketAddr>,
-    /// The bearer token that HTTP requests must carry, of at least 16 characters; required if the address is not
-    /// loopback
+    /// The bearer token that HTTP requests must carry, of at least 16 characters; this or --http-users is required if the
+    /// address is not loopback
     #[arg(long, env = "RELAY_MCP_TOKEN", hide_env_values = true, requires = "http")]
     pub(crate) http_token: Option<String>,
+    /// A TOML file of users of the HTTP server, each with the SHA-256 digest of the user's bearer token, such as ada = "9f86d0…":
+    /// each user has sessions, durable runs and approvals that no other has
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) http_users: Option<PathBuf>,
     /// A further host name of the HTTP server, beside localhost; requests with other names are refused
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) http_host: Vec<String>,
@@ -274,10 +278,16 @@ pub(crate) struct ServeArgs {
     /// Lower a limit of every execution, such as wall_ms=5000; a model can lower it further
     #[arg(long, value_name = "NAME=VALUE", value_parser = limit)]
     pub(crate) limit: Vec<(LimitName, u64)>,
+    /// Time in which a client that asks its user between two requests (MCP 2026-07-28) has to come back with the answer, before
+    /// its code is cancelled, in seconds; with --durable, code waits for --approval-within
+    #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = seconds())]
+    pub(crate) answer_within: u64,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
     #[command(flatten)]
     pub(crate) runs: BeginArgs,
+    #[command(flatten)]
+    pub(crate) approvals: ApprovalArgs,
     #[command(flatten)]
     pub(crate) host: HostArgs,
     #[command(flatten)]

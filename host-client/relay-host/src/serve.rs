@@ -1,5 +1,6 @@
 //! `serve-mcp`: serves code execution as an MCP server.
 
+mod users;
 mod waiting;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::approvals::Approvals;
 use crate::args::ServeArgs;
 use crate::durable::{begin_options, leave};
 use crate::exit::Failure;
@@ -28,19 +30,23 @@ const ENDS_WITHIN: Duration = Duration::from_secs(3);
 pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let stop = stopped_by_signals()?;
     let token = args.http_token.as_deref().map(HttpToken::new).transpose().map_err(Failure::usage)?;
-    if args.http.is_some_and(|address| !address.ip().is_loopback()) && token.is_none() {
+    let users = args.http_users.as_deref().map(users::read).transpose()?.unwrap_or_default();
+    if args.http.is_some_and(|address| !address.ip().is_loopback()) && token.is_none() && users.is_empty() {
         return Err(Failure::usage(
-            "anybody could run code there: give --http-token (or RELAY_MCP_TOKEN), or listen on 127.0.0.1",
+            "anybody could run code there: give --http-token (or RELAY_MCP_TOKEN) or --http-users, or listen on 127.0.0.1",
         ));
     }
     let connector = Connector::new(&args.relay, Progress::new())?;
     let journal = match args.runs.durable {
-        true => Some(journal::open(&args.runs.journal).await?.journal),
+        true => Some(journal::open(&args.runs.journal).await?),
         false => None,
     };
+    let approvals = Approvals::open(&args.approvals, journal.as_ref()).await?;
+    let journal = journal.map(|journal| journal.journal);
     let page = LivePage::open(&args.live, journal.clone(), args.host.audit.as_deref()).await?;
-    // No terminal is used: approvals are requested through MCP.
-    let starting = Setup::asking(&args.host, None, Asking { journal, page: page.as_ref(), ..Asking::default() });
+    // No terminal is used: approvals are requested through MCP, or by links.
+    let asking = Asking { approvals: approvals.as_ref(), journal, page: page.as_ref() };
+    let starting = Setup::asking(&args.host, None, asking);
     let Some(setup) = stop.run_until_cancelled(starting).await else { return Ok(()) };
     let setup = setup?;
     let connect = {
@@ -51,16 +57,19 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let runs = match args.runs.durable {
         true => {
             let client = LazyClient::new(Arc::clone(&setup.host), connect.clone()).pooled(pool.clone());
-            Some(Runs::new(client, begin_options(&args.runs))?.of(owner(args.http)))
+            Some(Runs::new(client, begin_options(&args.runs))?)
         }
         false => None,
     };
     let server = CodeServer::new(Arc::clone(&setup.host), connect).connections(pool);
+    let server = server.answers_within(Duration::from_secs(args.answer_within));
+    let server = if approvals.is_some() { server.asks_no_clients() } else { server };
     let server = match &runs {
-        Some(runs) => server.durable(runs.clone()),
+        Some(runs) => server.durable(runs.of(owner(args.http))),
         None => server,
     };
-    let taking_over = runs.clone().map(|runs| tokio::spawn(waiting::take_over(runs, setup.servers())));
+    let owners = users.iter().map(|user| user.name.to_string()).chain([owner(args.http)]).collect();
+    let taking_over = runs.clone().map(|runs| tokio::spawn(waiting::take_over(runs, owners, setup.servers())));
     let server = args.limit.iter().fold(server, |server, (name, value)| server.limit(*name, *value));
     let served = match args.http {
         None => {
@@ -70,6 +79,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
         Some(address) => {
             let config = HttpConfig {
                 token,
+                users,
                 hosts: args.http_host,
                 sessions: args.http_sessions,
                 session_idle: Duration::from_secs(args.http_session_idle),
@@ -82,6 +92,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     if let Some(taking_over) = taking_over {
         taking_over.abort();
     }
+    if let Some(approvals) = &approvals {
+        approvals.delivered().await;
+    }
     if let Some(runs) = runs {
         leave(runs).await;
     }
@@ -89,7 +102,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     served
 }
 
-/// Returns the owner of the runs: over standard input and output the user of the system, over HTTP all who may use the server.
+/// Returns the owner of the runs: over standard input and output the user of the system, over HTTP all whose requests are no user's.
 fn owner(http: Option<SocketAddr>) -> String {
     match http {
         Some(_) => "http".to_owned(),

@@ -11,6 +11,7 @@ mod handles;
 mod journals;
 mod relays_killed;
 mod resumes;
+mod spans;
 mod stage;
 mod takeover;
 mod tokens;

@@ -27,7 +27,7 @@ pub(crate) struct LinkArgs {
 /// Options for asking people by links.
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalArgs {
-    /// Ask about calls by posting a link to this address, and not at the terminal
+    /// Ask about calls by posting a link to this address, and not at the terminal or the MCP client
     #[arg(long, env = "RELAY_APPROVAL_WEBHOOK", value_name = "URL", requires = "approval_webhook_secret")]
     pub(crate) approval_webhook: Option<String>,
     /// The secret that signs what is posted: whsec_ and base64, or a text of at least 24 bytes

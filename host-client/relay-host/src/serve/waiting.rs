@@ -1,6 +1,6 @@
 //! Goes on with runs that waited when their process ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,11 +31,11 @@ impl Failed {
     }
 }
 
-/// Goes on with the owner's runs that wait and that no process holds, now and later. Others are left until they are asked
+/// Goes on with the runs of these owners that wait and that no process holds, now and later. Others are left until they are asked
 /// for: nobody may have got the handle of code that was running.
-pub(super) async fn take_over(runs: Runs, servers: Arc<McpServers>) {
+pub(super) async fn take_over(runs: Runs, owners: HashSet<String>, servers: Arc<McpServers>) {
     servers.ready(SERVERS_WITHIN).await;
-    let mut failed = Failed::default();
+    let (mut failed, mut of_others) = (Failed::default(), HashSet::new());
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         looks.tick().await;
@@ -47,15 +47,25 @@ pub(super) async fn take_over(runs: Runs, servers: Arc<McpServers>) {
             }
         };
         // Those that have ended or were removed are forgotten.
-        failed.0.retain(|run, _| heads.iter().any(|head| head.id == *run));
+        let ids: HashSet<_> = heads.iter().map(|head| head.id.clone()).collect();
+        failed.0.retain(|run, _| ids.contains(run));
+        of_others.retain(|run| ids.contains(run));
         let waits =
             |head: &RunHead| head.status == RunStatus::Waiting && !is_held(head) && runs.get(&head.id).is_none();
         for head in heads.into_iter().filter(waits) {
-            if failed.pauses(&head.id, Instant::now()) {
+            if failed.pauses(&head.id, Instant::now()) || of_others.contains(&head.id) {
                 continue;
             }
-            match runs.resume(&head.id).await {
-                Ok(_) => {
+            let gone_on = match runs.owner_of(&head.id).await {
+                Ok(owner) if owner.as_ref().is_none_or(|owner| !owners.contains(owner)) => {
+                    of_others.insert(head.id);
+                    continue;
+                }
+                Ok(_) => runs.resume(&head.id).await.map(drop),
+                Err(error) => Err(error.into()),
+            };
+            match gone_on {
+                Ok(()) => {
                     failed.0.remove(&head.id);
                 }
                 Err(error) => {

@@ -11,7 +11,7 @@ mod durable;
 mod exits;
 mod folder;
 mod interrupts;
-mod links;
+pub(crate) mod links;
 mod many;
 mod next_week;
 mod openapi;

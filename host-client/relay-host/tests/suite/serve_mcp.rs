@@ -7,6 +7,7 @@ mod durable;
 mod http;
 mod inspector;
 mod life;
+mod links;
 mod offers;
 mod processes;
 mod python;
@@ -19,6 +20,7 @@ mod setup;
 mod starting;
 mod stdio;
 mod typescript;
+mod users;
 mod web;
 
 use std::time::{Duration, Instant};

@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use super::folder::{Folder, finish};
 use super::within;
 
-const SECRET: (&str, &str) = ("RELAY_APPROVAL_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+pub(crate) const SECRET: (&str, &str) = ("RELAY_APPROVAL_WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
 const CODE: &str = "return (await mcp.call('fake.echo', {to: 'Ada'})).arguments";
 
 /// Starts a receiver of webhooks, and returns its address and what it gets.
-async fn receiver() -> (String, mpsc::Receiver<Value>) {
+pub(crate) async fn receiver() -> (String, mpsc::Receiver<Value>) {
     let (sender, messages) = mpsc::channel(10);
     let receive = |State(sender): State<mpsc::Sender<Value>>, body: String| async move {
         let _ = sender.send(serde_json::from_str(&body).unwrap()).await;
@@ -29,7 +29,7 @@ async fn receiver() -> (String, mpsc::Receiver<Value>) {
 }
 
 /// Opens a link, and answers with its form. Returns the page after that.
-async fn decide(link: &str, decision: &str) -> String {
+pub(crate) async fn decide(link: &str, decision: &str) -> String {
     let http = reqwest::Client::new();
     let page = within(http.get(link).send()).await.unwrap();
     let cookie = page.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();

@@ -10,6 +10,7 @@ use super::within;
 pub(crate) struct Web {
     client: reqwest::Client,
     url: String,
+    token: Option<String>,
     pub(crate) id: String,
 }
 
@@ -31,24 +32,72 @@ pub(crate) fn hello() -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
+fn bearing(request: RequestBuilder, token: Option<&str>) -> RequestBuilder {
+    match token {
+        Some(token) => request.bearer_auth(token),
+        None => request,
+    }
+}
+
 impl Web {
     /// A session that was begun; an error status if it was refused.
     pub(crate) async fn open(server: &HttpServer) -> Result<Self, StatusCode> {
+        Self::open_with(server, None).await
+    }
+
+    /// The same with a bearer token.
+    pub(crate) async fn open_with(server: &HttpServer, token: Option<&str>) -> Result<Self, StatusCode> {
         let client = plain_client();
         let accepted = "application/json, text/event-stream";
-        let response = within(client.post(&server.url).header("accept", accepted).json(&hello()).send()).await.unwrap();
+        let request = bearing(client.post(&server.url).header("accept", accepted), token);
+        let response = within(request.json(&hello()).send()).await.unwrap();
         if !response.status().is_success() {
             return Err(response.status());
         }
         let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
-        let web = Self { client, url: server.url.clone(), id };
+        let web = Self { client, url: server.url.clone(), token: token.map(str::to_owned), id };
         let told = web.post(json!({"method": "notifications/initialized"})).await;
         assert_eq!(told.status(), StatusCode::ACCEPTED);
         Ok(web)
     }
 
     fn with_headers(&self, request: RequestBuilder) -> RequestBuilder {
-        request.header("accept", "application/json, text/event-stream").header("mcp-session-id", &self.id)
+        let request =
+            request.header("accept", "application/json, text/event-stream").header("mcp-session-id", &self.id);
+        bearing(request, self.token.as_deref())
+    }
+
+    /// The same session as somebody would use it who has learned its id.
+    pub(crate) fn stolen_by(&self, token: Option<&str>) -> Self {
+        Self {
+            client: self.client.clone(),
+            url: self.url.clone(),
+            token: token.map(str::to_owned),
+            id: self.id.clone(),
+        }
+    }
+
+    /// The statuses of all that can be asked of a session but its end.
+    pub(crate) async fn statuses(&self) -> Vec<StatusCode> {
+        let mut statuses = vec![self.ping().await];
+        for message in [
+            json!({"id": 98, "method": "tools/list"}),
+            json!({"id": 97, "method": "tools/call", "params": {"name": "wait_for_run", "arguments": {}}}),
+            json!({"method": "notifications/cancelled", "params": {"requestId": 1}}),
+        ] {
+            statuses.push(self.post(message).await.status());
+        }
+        let listen = self.with_headers(self.client.get(&self.url));
+        statuses.push(within(listen.send()).await.unwrap().status());
+        let goes_on = self.with_headers(self.client.get(&self.url)).header("last-event-id", "0/0");
+        statuses.push(within(goes_on.send()).await.unwrap().status());
+        statuses
+    }
+
+    /// Calls a tool, and returns its result.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.begin(2, "tools/call", params).await.answer(2).await["result"].take()
     }
 
     async fn post(&self, mut message: Value) -> Response {
