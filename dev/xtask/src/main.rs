@@ -1,5 +1,6 @@
 //! `cargo xtask`: runs everything that people and CI do with this repository.
 
+mod browser;
 mod checkout;
 mod crates;
 mod dist;
@@ -168,6 +169,7 @@ fn test(typed_in: &Path, without_container: bool) -> anyhow::Result<()> {
     python::test()?;
     models()?;
     typescript::test()?;
+    browser::test()?;
     if system::is_debian() {
         // CI requires it. On another machine the packages for it may be missing.
         v8::configure_only(is_ci())?;

@@ -17,7 +17,7 @@ struct Needed {
     packages: &'static [&'static str],
 }
 
-const NEEDED: [Needed; 10] = [
+const NEEDED: [Needed; 11] = [
     Needed { name: "npm", check: ("npm", &["--version"]), packages: &["nodejs", "npm"] },
     Needed {
         name: "python3 with venv",
@@ -38,6 +38,8 @@ const NEEDED: [Needed; 10] = [
     Needed { name: "haproxy", check: ("haproxy", &["-v"]), packages: &["haproxy"] },
     // Checks the unit.
     Needed { name: "systemd-analyze", check: ("systemd-analyze", &["--version"]), packages: &["systemd"] },
+    // Opens the page.
+    Needed { name: "chromium", check: ("/usr/bin/chromium", &["--version"]), packages: &["chromium"] },
     // Programs in the README and the docs, whose commands the tests run.
     Needed { name: "curl", check: ("curl", &["--version"]), packages: &["curl"] },
     Needed { name: "openssl", check: ("openssl", &["version"]), packages: &["openssl"] },

@@ -45,11 +45,19 @@ const replace = (old, fresh) => {
   for (const details of old.querySelectorAll("details[id]")) details.open ||= open.has(details.id);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 };
+// A part that is replaced between the press and the release of a button would swallow the click.
+let released = Promise.resolve();
+addEventListener("pointerdown", () => {
+  released = new Promise((resolve) => {
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(resolve), { once: true });
+  });
+}, true);
 const update = async () => {
   const response = await fetch(location.href, { headers: { accept: "text/html" } });
   // The session is over, or the run is gone: the reload says so.
   if (!response.ok) return news();
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+  await released;
   const parts = [...document.querySelectorAll("[data-live]")];
   const changed = parts.filter((old) => fresh.getElementById(old.id)?.innerHTML !== old.dataset.shown);
   if (parts.some(decides) && changed.length > 0) return news();
