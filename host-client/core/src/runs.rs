@@ -21,6 +21,9 @@ mod prepare;
 mod registry;
 mod state;
 mod stop;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
 mod turns;
 
 use std::time::Duration;
