@@ -2,6 +2,7 @@
 //! TypeScript as the relay does.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -13,6 +14,9 @@ use crate::pages::{Block, page, pages, root};
 use crate::programs::program;
 
 const SECRET: &str = "a secret of the tests of the pages, which is long enough";
+
+/// Number of hexadecimal digits of a SHA-256 digest.
+const SHA256_DIGITS: usize = 64;
 
 /// Lists the languages of blocks. Blocks of `text` show output of programs. Those of `ts` are code for the sandbox; those of
 /// `typescript` are programs that use the npm package, whose tests run them.
@@ -167,7 +171,7 @@ async fn call(place: &str, text: &str, value: &Value) {
 
 #[test]
 fn toml_is_read_by_its_reader() {
-    let mut kinds = [0; 5];
+    let mut kinds = [0; 6];
     for (place, block) in blocks(&["toml"]) {
         let table: toml::Table = toml::from_str(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"));
         let has_one_of = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
@@ -183,6 +187,9 @@ fn toml_is_read_by_its_reader() {
         } else if table.values().any(|value| value.get("program").is_some()) {
             commands(&place, &block.text);
             kinds[4] += 1;
+        } else if table.values().all(|value| value.as_str().is_some_and(|text| text.len() == SHA256_DIGITS)) {
+            users(&place, &block.text);
+            kinds[5] += 1;
         } else {
             settings(&place, &block.text);
             kinds[2] += 1;
@@ -244,6 +251,19 @@ fn package(place: &str, manifest: &str) {
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let names: Vec<_> = metadata["packages"].as_array().unwrap().iter().map(|it| it["name"].as_str()).collect();
     assert!(names.contains(&Some("host-client")), "{place}: {names:?}");
+}
+
+/// Has `relay-host` read the users of an MCP server. The address is taken, so that it ends when it has read them.
+fn users(place: &str, text: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users.toml");
+    fs::write(&file, text).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = Command::new(program("relay-host"));
+    command.args(["serve-mcp", "--http", &taken.local_addr().unwrap().to_string(), "--http-users"]).arg(file);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("Address already in use"), "{place}: {said}");
 }
 
 /// Starts a relay with these settings and with the files that they name.

@@ -84,14 +84,7 @@ async fn a_client_that_has_tasks_gets_one() {
     let update = json!({"taskId": id, "inputResponses": responses});
     let updated = raw.request(3, "tasks/update", update, able.clone()).await;
     assert!(updated.get("error").is_none(), "{updated}");
-    let mut number = 4;
-    let ended = loop {
-        let get = raw.request(number, "tasks/get", json!({"taskId": id}), able.clone()).await;
-        if get["result"]["status"] != "working" {
-            break get;
-        }
-        number += 1;
-    };
+    let ended = settled(&mut raw, 4, &id, &able).await;
     assert_eq!(ended["result"]["status"], "completed", "{ended}");
     assert_eq!(ended["result"]["result"]["structuredContent"]["result"], 1, "{ended}");
     let unknown = raw.request(1_000_000, "tasks/get", json!({"taskId": "0123456789abcdef"}), able.clone()).await;
@@ -102,8 +95,20 @@ async fn a_client_that_has_tasks_gets_one() {
     let run = handle(&answer["result"]);
     let cancelled = raw.request(1_000_002, "tasks/cancel", json!({"taskId": run}), able.clone()).await;
     assert!(cancelled.get("error").is_none(), "{cancelled}");
-    let ended = raw.request(1_000_003, "tasks/get", json!({"taskId": run}), able).await;
+    // The answer says that the run is to be cancelled; it ends soon after.
+    let ended = settled(&mut raw, 1_000_003, &run, &able).await;
     assert_eq!(ended["result"]["status"], "cancelled", "{ended}");
+}
+
+/// Asks for a task until it does not work any more; the requests are numbered from `first`.
+async fn settled(raw: &mut Raw, first: u64, id: &str, able: &Value) -> Value {
+    for number in first.. {
+        let get = raw.request(number, "tasks/get", json!({"taskId": id}), able.clone()).await;
+        if get["result"]["status"] != "working" {
+            return get;
+        }
+    }
+    unreachable!("there are more numbers than requests")
 }
 
 #[tokio::test]
