@@ -22,7 +22,7 @@ use crate::hash::Hash;
 use crate::rules::approval::{self, ApprovalRequest, Approver, CountedQuestion, RunQuestion, Scope, approver_name};
 use crate::text::{short_name, shortened, shortened_text};
 
-/// The maximum length of arguments that a question shows whole, in bytes of JSON: the default of the limit `arguments_bytes`.
+/// The maximum length of arguments that a question shows whole, in bytes of JSON: twice the default of the limit `arguments_bytes`.
 const ASKED_ARGUMENTS_BYTES: usize = 2 << 20;
 /// The maximum length of a tool's description in a question, in bytes.
 const ASKED_DESCRIPTION_BYTES: usize = 4 << 10;
