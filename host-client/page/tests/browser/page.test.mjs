@@ -50,7 +50,7 @@ test("a live run appears, grows, is approved by keyboard, and ends", async (t) =
   await deciding.leaves(() => deciding.presses("Enter"));
   // The first window grows, and sees the end, without being loaded again.
   const grown = () => document.querySelectorAll(".waterfall tbody tr").length === 3;
-  await tab.page.waitForFunction(grown, { polling: 50 });
+  await tab.until(grown);
   await deciding.sees("Bo");
   await deciding.presses("j", "a");
   await deciding.leaves(() => deciding.presses("Enter"));
@@ -60,7 +60,7 @@ test("a live run appears, grows, is approved by keyboard, and ends", async (t) =
   await tab.page.waitForSelector("meter");
   await tab.page.bringToFront();
   await tab.page.click("#row-2");
-  await tab.page.waitForFunction(() => document.getElementById("details-2").open);
+  await tab.until(() => document.getElementById("details-2").open);
   await tab.sees("Decided by");
   await tab.check("live-run-done");
   deciding.isWell();
@@ -81,7 +81,7 @@ test("a denial with its reason reaches the code, and of two people the first cou
   await one.leaves(() => one.presses("Enter"));
   await program.prints(/bank\.pay was denied: not to Eve/);
   // The other one's form stays as it was, until it is loaded again or sent.
-  await other.page.waitForFunction(() => !document.getElementById("news").hidden);
+  await other.until(() => !document.getElementById("news").hidden);
   assert.equal(await other.count("[data-approve]"), 1);
   await other.check("approvals-news");
   await other.leaves(() => other.page.click("[data-approve]"));
@@ -139,7 +139,7 @@ test("the relay drops and comes back", async (t) => {
   await tab.check("live-run-away");
   wire.mend();
   const gone = () => !document.body.innerText.includes("without a connection");
-  await tab.page.waitForFunction(gone, { polling: 100 });
+  await tab.until(gone);
   const deciding = await tab.beside("/approvals");
   await deciding.leaves(() => deciding.page.click("[data-approve]"));
   await program.prints(/came back/);
@@ -166,7 +166,7 @@ test("durable runs, the journal and the audit", async (t) => {
   const [address] = await page.prints(/http:\S+/);
   const [tab, own] = [await browser.open(address), await browser.open(live)];
   await tab.sees("The newest first");
-  await tab.page.waitForFunction(() => document.querySelectorAll(".state.waiting").length === 2);
+  await tab.until(() => document.querySelectorAll(".state.waiting").length === 2);
   await tab.check("runs");
   // This process' view has the times of its calls, and the code with its lines.
   await own.sees("waiting");
@@ -184,12 +184,12 @@ test("durable runs, the journal and the audit", async (t) => {
   await second.prints(/Ada/);
   await other.sees("ended");
   await other.check("run-ended");
-  await own.page.waitForFunction(() => !document.getElementById("news").hidden);
+  await own.until(() => !document.getElementById("news").hidden);
   // The other run is cancelled; nobody goes on with it.
   await tab.page.bringToFront();
   await tab.page.select("#status", "waiting");
   await tab.leaves(() => tab.page.click(".filter button"));
-  await tab.page.waitForFunction(() => document.querySelectorAll("[data-item]").length === 1);
+  await tab.until(() => document.querySelectorAll("[data-item]").length === 1);
   await tab.leaves(() => tab.page.click("[data-item]"));
   await tab.leaves(() => tab.page.click("#state button.deny"));
   await tab.sees("Somebody has cancelled");

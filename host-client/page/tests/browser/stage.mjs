@@ -175,7 +175,7 @@ export class Browser {
     await tab.page.setJavaScriptEnabled(script);
     await tab.go(address);
     // The script signs in, which loads another page.
-    if (script) await tab.page.waitForFunction(() => location.pathname !== "/", { polling: 50 });
+    if (script) await tab.until(() => location.pathname !== "/");
     return tab;
   }
 }
@@ -216,10 +216,15 @@ export class Tab {
     return new URL(this.page.url()).pathname;
   }
 
+  /** Waits until a function has returned `true` in the page. It asks by time: a window behind others draws no frames. */
+  until(has, ...args) {
+    return this.page.waitForFunction(has, { polling: 100 }, ...args);
+  }
+
   /** Waits until the page has a text. */
   async sees(text) {
     const has = (text) => document.body.innerText.includes(text);
-    await this.page.waitForFunction(has, { polling: 100 }, text).catch(async () => {
+    await this.until(has, text).catch(async () => {
       assert.fail(`${text} is not on the page: ${await this.text()}`);
     });
   }
