@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use host_client::page::LocalPage;
 use host_client::runs::RunState;
 use host_client::{LazyClient, Run, RunOptions, RunStatus, Runs};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use crate::progress::Progress;
 use crate::report::{Ended, print_unstarted};
 use crate::run::{read, request};
 use crate::setup::{Asking, Connector, Setup, is_attended};
-use crate::ui::LivePage;
+use crate::ui;
 
 /// Maximum time until the journal has the status of the runs that wait, before they are left.
 const NOTED_WITHIN: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ pub(crate) struct DurableSession {
     /// `true`: people can decide at this program, which waits for them.
     pub(crate) is_attended: bool,
     approvals: Option<Approvals>,
-    _page: Option<LivePage>,
+    _page: Option<LocalPage>,
     setup: Setup,
     connector: Connector,
 }
@@ -57,7 +58,7 @@ impl DurableSession {
     ) -> Result<Self, Failure> {
         let connector = Connector::new(relay, progress.clone())?;
         let approvals = Approvals::open(approvals, Some(&journal)).await?;
-        let page = LivePage::open(live, Some(Arc::clone(&journal.journal)), host.audit.as_deref()).await?;
+        let page = ui::open(live, Some(Arc::clone(&journal.journal)), host.audit.as_deref()).await?;
         let asking = Asking { approvals: approvals.as_ref(), journal: Some(journal.journal), page: page.as_ref() };
         let setup = Setup::asking(host, Some(progress), asking).await?;
         let is_attended =

@@ -21,7 +21,7 @@ use crate::exit::Failure;
 use crate::journal;
 use crate::progress::Progress;
 use crate::setup::{Asking, Connector, Setup};
-use crate::ui::LivePage;
+use crate::ui;
 
 /// Maximum time for clients to read their last answers when the program ends.
 const ENDS_WITHIN: Duration = Duration::from_secs(3);
@@ -43,7 +43,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<(), Failure> {
     };
     let approvals = Approvals::open(&args.approvals, journal.as_ref()).await?;
     let journal = journal.map(|journal| journal.journal);
-    let page = LivePage::open(&args.live, journal.clone(), args.host.audit.as_deref()).await?;
+    let page = ui::open(&args.live, journal.clone(), args.host.audit.as_deref()).await?;
     // No terminal is used: approvals are requested through MCP, or by links.
     let asking = Asking { approvals: approvals.as_ref(), journal, page: page.as_ref() };
     let starting = Setup::asking(&args.host, None, asking);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use host_client::page::LocalPage;
 use host_client::{Client, ClientConfig, LocalRelay};
 
 use crate::approvals::Approvals;
@@ -11,7 +12,7 @@ use crate::exit::Failure;
 use crate::output::{inline, note};
 use crate::progress::Progress;
 use crate::setup::{Asking, Setup, config};
-use crate::ui::LivePage;
+use crate::ui;
 
 /// Session with a relay. [`Session::close`] ends what was started for it.
 pub(crate) struct Session {
@@ -20,7 +21,7 @@ pub(crate) struct Session {
     /// Approvals by links; `None`: people are asked at the terminal.
     _approvals: Option<Approvals>,
     /// Page of what runs here; `None`: none was asked for.
-    _page: Option<LivePage>,
+    _page: Option<LocalPage>,
     /// Relay of this session's own, which ends with it; `None` if `--relay` names one.
     _own: Option<LocalRelay>,
 }
@@ -35,7 +36,7 @@ impl Session {
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let approvals = Approvals::open(approvals, None).await?;
-        let page = LivePage::open(live, None, host.audit.as_deref()).await?;
+        let page = ui::open(live, None, host.audit.as_deref()).await?;
         let asking = Asking { approvals: approvals.as_ref(), journal: None, page: page.as_ref() };
         let (setup, (config, own)) = tokio::try_join!(Setup::asking(host, Some(progress), asking), find(relay))?;
         let client = Client::connect(config, Arc::clone(&setup.host)).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host_client::audit::{Redaction, SyncMode};
+use host_client::page::LocalPage;
 use host_client::sets::http::HttpSet;
 use host_client::sets::workspace::WorkspaceSet;
 use host_client::{
@@ -23,7 +24,6 @@ use crate::exit::Failure;
 use crate::openapi::documents;
 use crate::output::{inline, note};
 use crate::progress::Progress;
-use crate::ui::LivePage;
 use crate::warnings::print_warnings;
 
 /// Ways to ask people, beside the terminal.
@@ -31,7 +31,7 @@ use crate::warnings::print_warnings;
 pub(crate) struct Asking<'a> {
     pub(crate) approvals: Option<&'a Approvals>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
-    pub(crate) page: Option<&'a LivePage>,
+    pub(crate) page: Option<&'a LocalPage>,
 }
 
 /// Host of a command. [`Setup::close`] ends what was started for it.

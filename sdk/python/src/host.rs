@@ -108,6 +108,10 @@ impl Host {
         self.host.warnings()
     }
 
+    fn page(&self) -> Option<String> {
+        self.host.page()
+    }
+
     fn relay_process(&self, mailbox: &Mailbox) -> PyResult<Operation> {
         let host = self.host.clone();
         operation::start(mailbox, async move { Ok(Value::Text(written(&host.relay_process().await)?)) })

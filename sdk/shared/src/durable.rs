@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ErrorKind, SdkError};
 use crate::execution::{Ended, Events};
-use crate::foreign::ForeignApprover;
+use crate::foreign::{ForeignApprover, asked};
 use crate::request::RequestOptions;
 
 /// The durable runs of a host. Clones are of the same.
@@ -77,7 +77,7 @@ impl DurableRuns {
         options: RequestOptions,
         approver: Option<Arc<dyn ForeignApprover>>,
     ) -> Result<DurableRun, SdkError> {
-        Ok(DurableRun::new(self.runs.start(options.request(&self.limits, approver)?).await?))
+        Ok(DurableRun::new(self.runs.start(options.request(&self.limits, asked(approver, None))?).await?))
     }
 
     /// Goes on with the runs that no process goes on with.

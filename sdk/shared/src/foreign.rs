@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use host_client::approval::ApprovalFuture;
+use host_client::page::LocalPage;
 use host_client::programmatic::{self, Message, ModelUsage};
 use host_client::prompt::{self, Space};
 use host_client::{Approval, ApprovalRequest, Approver, CallContext, ErrorCode, ToolError};
@@ -237,6 +238,15 @@ impl Approver for Asked {
                 Err(fault) => Approval::Deny { reason: Some(format!("the approver failed: {fault}")) },
             }
         })
+    }
+}
+
+/// Returns the approver that asks a function and a page at the same time, or the one of both that there is.
+pub(crate) fn asked(function: Option<Arc<dyn ForeignApprover>>, page: Option<&LocalPage>) -> Option<Arc<dyn Approver>> {
+    let function = function.map(|function| Arc::new(Asked::new(function)) as Arc<dyn Approver>);
+    match page {
+        Some(page) => Some(Arc::new(page.approver(function))),
+        None => function,
     }
 }
 

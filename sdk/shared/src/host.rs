@@ -5,6 +5,7 @@ mod parts;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use host_client::page::LocalPage;
 use host_client::{
     Error, ExecuteCode, Host, LazyClient, LimitOverrides, McpServers, Mount, OutputConfig, Policy, Runs, Tools,
 };
@@ -17,7 +18,7 @@ use crate::agent::Conversation;
 use crate::durable::DurableRuns;
 use crate::error::SdkError;
 use crate::execution::Execution;
-use crate::foreign::{ForeignApprover, ForeignCall, ForeignModel, ForeignTokens};
+use crate::foreign::{ForeignApprover, ForeignCall, ForeignModel, ForeignTokens, asked};
 use crate::options::HostOptions;
 use crate::programmatic::{ForeignProgrammatic, ProgrammaticOptions};
 use crate::relay::Relay;
@@ -32,6 +33,8 @@ pub struct Functions {
     /// The tools, each with its function.
     pub tools: Vec<(ToolDescription, Arc<dyn ForeignCall>)>,
     /// The approver; `None`: calls that need an approval are denied.
+    ///
+    /// With the option `ui`, the page is asked at the same time, and the first answer counts.
     pub approver: Option<Arc<dyn ForeignApprover>>,
     /// The source of tokens; `None`: the options have the token.
     pub tokens: Option<Arc<dyn ForeignTokens>>,
@@ -93,6 +96,8 @@ struct Open {
     client: LazyClient,
     /// The durable runs; `None`: there is no journal.
     runs: Option<Runs>,
+    /// The page; `None`: the options ask for none.
+    page: Option<Arc<LocalPage>>,
 }
 
 impl Drop for Inner {
@@ -147,7 +152,7 @@ impl SdkHost {
         self.0.tools.add_tool(ForeignTool { description, function }).map(drop).map_err(Into::into)
     }
 
-    /// Starts code.
+    /// Starts code. Its approver, if it has one of its own, decides in the place of the host's; the page is asked as well.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`](crate::ErrorKind): an option cannot be used. [`ErrorKind::Closed`](crate::ErrorKind):
@@ -157,8 +162,8 @@ impl SdkHost {
         options: RequestOptions,
         approver: Option<Arc<dyn ForeignApprover>>,
     ) -> Result<Execution, SdkError> {
-        let client = self.open()?.client;
-        let request = options.request(&self.0.limits, approver)?;
+        let Open { client, page, .. } = self.open()?;
+        let request = options.request(&self.0.limits, approver.and_then(|own| asked(Some(own), page.as_deref())))?;
         Execution::start(client, request, (self.0.cancel.child_token(), &self.0.tasks))
     }
 
@@ -212,6 +217,11 @@ impl SdkHost {
     /// Returns the process id of the relay that was started; `None`: there is none.
     pub async fn relay_process(&self) -> Option<u32> {
         self.0.relay.process_id().await
+    }
+
+    /// Returns the address that opens the host's page in a browser, once; `None`: the host has none, or is closed.
+    pub fn page(&self) -> Option<String> {
+        self.open().ok()?.page.map(|page| page.address().to_owned())
     }
 
     /// Begins a conversation of a model, with `execute_code` and the tools beside it.

@@ -3,6 +3,7 @@
 mod policy;
 mod short;
 mod sources;
+mod ui;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use crate::error::SdkError;
 pub use policy::PolicyOptions;
 pub use short::Short;
 pub use sources::{HttpOptions, McpOption, OneOrMany, OpenApiOptions, Secret, WorkspaceOptions};
+pub use ui::UiOptions;
 
 /// The settings of a host.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,6 +42,8 @@ pub struct HostOptions {
     pub journal: Option<String>,
     /// The settings of durable runs.
     pub durable: DurableOptions,
+    /// The page of what the host runs, for browsers of this machine; `null`: there is none.
+    pub ui: Option<UiOptions>,
     /// The relay; by default, one is started on this machine.
     pub relay: RelayOptions,
     /// Limits of all that is run, in the units of their names; a request can lower them further.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_client::client::LargeIntegers;
-use host_client::{Check, ExecuteRequest, LimitOverrides, Phase, TraceContext};
+use host_client::{Approver, Check, ExecuteRequest, LimitOverrides, Phase, TraceContext};
 use serde::Deserialize;
 
 use crate::error::SdkError;
-use crate::foreign::{Asked, ForeignApprover};
 use crate::options::limits;
 
 /// What code is run with; all of it but the code may be left out.
@@ -85,7 +84,7 @@ impl RequestOptions {
     pub(crate) fn request(
         self,
         of_host: &LimitOverrides,
-        approver: Option<Arc<dyn ForeignApprover>>,
+        approver: Option<Arc<dyn Approver>>,
     ) -> Result<ExecuteRequest, SdkError> {
         let mut request = match self.bindings {
             Some(bindings) => ExecuteRequest::new(self.code).bindings(bindings),
@@ -116,7 +115,7 @@ impl RequestOptions {
             request.trace = Some(trace.parse::<TraceContext>().map_err(|_| wrong())?);
         }
         Ok(match approver {
-            Some(approver) => request.approver(Asked::new(approver)),
+            Some(approver) => request.approver(approver),
             None => request,
         })
     }

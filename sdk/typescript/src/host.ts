@@ -119,6 +119,14 @@ export class Host {
     return JSON.parse(called(() => this.#native.shown("warnings")));
   }
 
+  /**
+   * Returns the address that opens the page of this host in a browser, once: it has a token. `null`: the option `ui` is not
+   * set, or the host is closed.
+   */
+  page(): string | null {
+    return JSON.parse(called(() => this.#native.shown("page")));
+  }
+
   /** Returns the process id of the relay that was started; `null`: none was. */
   async relayProcess(): Promise<number | null> {
     return await settled(

@@ -33,6 +33,7 @@ export type {
   OutputSettings,
   OwnRelay,
   RemoteRelay,
+  Ui,
   Workspace,
 } from "./options.js";
 export type { CallGroup, Outcome, OutputItem, Usage, Warning } from "./outcome.js";

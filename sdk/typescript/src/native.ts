@@ -63,7 +63,7 @@ export interface NativeHost {
   addTool(bridge: NativeBridge, tool: string): void;
   /** Makes a host with other tools and the same rules, approvals, audit and relay. */
   withTools(bridge: NativeBridge, tools: string): NativeHost;
-  shown(what: "tools" | "servers" | "warnings"): string;
+  shown(what: "tools" | "servers" | "warnings" | "page"): string;
   relayProcess(): Promise<number | null>;
   conversation(): NativeConversation;
   programmatic(bridge: NativeBridge, model: string, options: string, request: string): NativeTask;

@@ -25,13 +25,21 @@ export interface HostOptions {
   readonly http?: HttpAccess;
   /** The path of a policy file, its text, or an object. Default: tools that read run, `approve` is asked about others. */
   readonly policy?: string | { readonly toml: string } | Policy;
-  /** Asks a person about calls that need an approval. Default: they are denied. */
+  /**
+   * Asks a person about calls that need an approval. With `ui`, the page is asked at the same time, and the first answer
+   * counts. Default: calls are denied where there is no page.
+   */
   readonly approve?: Approve;
   /** The audit log: its path, or more settings. Default: none is written. */
   readonly audit?: string | Audit;
   /** The journal of durable runs: the path of an SQLite file, or the address of a Postgres database. Default: none. */
   readonly journal?: string;
   readonly durable?: Durable;
+  /**
+   * The page of what the host runs, for browsers of this machine: its port, 0 for a free one, or more settings.
+   * `host.page()` returns its address. Default: none.
+   */
+  readonly ui?: number | Ui;
   /** The relay. Default: one is started on this machine with the first code, and ends with the host. */
   readonly relay?: RemoteRelay | OwnRelay;
   /** Limits of all that is run. Code can be run with lower ones. Default: those of the relay's token. */
@@ -120,6 +128,14 @@ export interface Durable {
   readonly anyBuild?: boolean;
   /** How many runs of one owner may be open. Default: 100. */
   readonly openRuns?: number;
+}
+
+/** The page of a host. */
+export interface Ui {
+  /** The address at which it is served, at `127.0.0.1` or `[::1]`. Default: `127.0.0.1:0`, a free port. */
+  readonly listen?: string;
+  /** The name of the person who decides, for journal and audit. Default: `page`. */
+  readonly by?: string;
 }
 
 /** A relay elsewhere. */

@@ -60,7 +60,8 @@ class Host:
         http: The hosts that code may fetch from.
         policy: The rules: the path of a policy file, or a `Policy`. Default: tools that read run, others are asked
             about.
-        approve: Decides about calls that need an approval. Default: `None`, they are denied.
+        approve: Decides about calls that need an approval; with `ui`, the page is asked at the same time, and the
+            first answer counts. Default: `None`, they are denied where there is no page.
         audit: The audit log: its path, or an object with settings.
         journal: The journal of durable runs: a path, or the address of a Postgres database. Default: `None`, there
             are none.
@@ -71,6 +72,8 @@ class Host:
         limits: Limits of all that is run. `execute` can lower them further.
         output: How results are shortened for models, such as `{"cut_characters": 5000, "footer": False}`.
         durable: Settings of durable runs, such as `{"passivate_after_ms": 30000, "approval_within_ms": 604800000}`.
+        ui: The page of what the host runs, for browsers of this machine: its port, 0 for a free one, or
+            `{"listen": "127.0.0.1:8080", "by": "Ada"}`. `Host.page` has its address. Default: `None`, there is none.
         show_denied: Whether tools that the policy denies are shown to models, with the reason.
         learn_results: Whether the types of results without a schema are learned and shown to models.
         start_timeout_ms: How long the start waits for MCP servers, and a call for one that starts.
@@ -94,6 +97,7 @@ class Host:
         limits: Limits | None = None,
         output: Mapping[str, Any] | None = None,
         durable: Mapping[str, Any] | None = None,
+        ui: int | Mapping[str, Any] | None = None,
         show_denied: bool = False,
         learn_results: bool = True,
         start_timeout_ms: int = 30_000,
@@ -120,6 +124,7 @@ class Host:
             "limits": limits,
             "output": output,
             "durable": durable,
+            "ui": ui,
             "show_denied": show_denied,
             "learn_results": learn_results,
             "start_timeout_ms": start_timeout_ms,
@@ -422,6 +427,11 @@ class Host:
         """Returns the MCP servers with their states."""
         native, _ = self._open
         return [ServerStatus(**one) for one in json.loads(raised(lambda: native.servers()))]
+
+    @property
+    def page(self) -> str | None:
+        """The address that opens the page of this host in a browser, once: it has a token. `None`: there is no `ui`."""
+        return self._open[0].page()
 
     def warnings(self) -> list[str]:
         """Returns what the author of the configuration should look at, as sentences."""

@@ -1,15 +1,17 @@
 //! Makes the parts of a host of its options.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use host_client::{Audit, Error, Host, LazyClient, McpOptions, McpServers, Policy, Runs, Tools, open_journal};
+use host_client::page::{LocalPage, Page};
+use host_client::{Audit, Error, Host, Journal, LazyClient, McpOptions, McpServers, Policy, Runs, Tools, open_journal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{Functions, Inner, Open, policy};
 use crate::error::SdkError;
-use crate::foreign::{Asked, ForeignApprover, ForeignCall};
-use crate::options::{HostOptions, McpOption, limits};
+use crate::foreign::{ForeignApprover, ForeignCall, asked};
+use crate::options::{HostOptions, McpOption, UiOptions, limits};
 use crate::relay::Relay;
 use crate::tool::{ForeignTool, ToolDescription};
 
@@ -19,6 +21,7 @@ pub(super) struct Rules {
     policy: Option<Policy>,
     approver: Option<Arc<dyn ForeignApprover>>,
     audit: Option<Audit>,
+    page: Option<Arc<LocalPage>>,
     shows_denied: bool,
     learns: bool,
 }
@@ -30,8 +33,11 @@ impl Rules {
         if let Some(policy) = &self.policy {
             host = host.policy(policy.clone());
         }
-        if let Some(approver) = &self.approver {
-            host = host.approver(Asked::new(Arc::clone(approver)));
+        if let Some(page) = &self.page {
+            host = page.watch(host);
+        }
+        if let Some(approver) = asked(self.approver.clone(), self.page.as_deref()) {
+            host = host.approver(approver);
         }
         match &self.audit {
             Some(audit) => host.audit(audit.clone()),
@@ -49,10 +55,20 @@ pub(super) async fn start(mut options: HostOptions, functions: Functions) -> Res
     for (description, function) in functions.tools {
         tools.add_tool(ForeignTool { description, function })?;
     }
+    let policy = policy(&options)?;
+    let journal = match &options.journal {
+        Some(journal) => Some(open_journal(journal).await.map_err(host_client::RunError::from)?),
+        None => None,
+    };
+    let audit_file = options.audit.as_ref().map(|audit| audit.0.path.clone());
     let rules = Rules {
-        policy: policy(&options)?,
+        policy,
         approver: functions.approver,
         audit: options.audit.map(|audit| Audit::open(audit.0.into())).transpose().map_err(Error::from)?,
+        page: match options.ui {
+            Some(ui) => Some(Arc::new(page(ui, journal.clone(), audit_file).await?)),
+            None => None,
+        },
         shows_denied: options.show_denied,
         learns: options.learn_results.unwrap_or(true),
     };
@@ -67,8 +83,9 @@ pub(super) async fn start(mut options: HostOptions, functions: Functions) -> Res
     if let Some(http) = options.http {
         mounts.push(http.mount(&tools)?);
     }
-    if let Some(journal) = &options.journal {
-        host = host.journal(open_journal(journal).await.map_err(host_client::RunError::from)?);
+    let is_durable = journal.is_some();
+    if let Some(journal) = journal {
+        host = host.journal(journal);
     }
     for (name, document) in options.openapi {
         mounts.push(document.0.mount(&tools, &name).await?);
@@ -80,13 +97,14 @@ pub(super) async fn start(mut options: HostOptions, functions: Functions) -> Res
     let host = Arc::new(host);
     let connected = relay.clone();
     let client = LazyClient::new(Arc::clone(&host), move |host| connected.clone().connect(host));
-    let runs = match options.journal {
-        Some(_) => Some(Runs::new(client.clone(), options.durable.into())?),
-        None => None,
+    let runs = match is_durable {
+        true => Some(Runs::new(client.clone(), options.durable.into())?),
+        false => None,
     };
+    let page = rules.page.clone();
     Ok(Inner {
         tools,
-        open: Mutex::new(Some(Open { host, rules, client, runs })),
+        open: Mutex::new(Some(Open { host, rules, client, runs, page })),
         siblings: Mutex::default(),
         conversations: Mutex::default(),
         relay,
@@ -97,6 +115,23 @@ pub(super) async fn start(mut options: HostOptions, functions: Functions) -> Res
         tasks: TaskTracker::new(),
         _mounts: mounts,
     })
+}
+
+/// Serves the page of a host.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`](crate::ErrorKind): the address cannot be used.
+async fn page(
+    options: UiOptions,
+    journal: Option<Arc<dyn Journal>>,
+    audit: Option<PathBuf>,
+) -> Result<LocalPage, SdkError> {
+    let settings = |page: Page| {
+        let page = options.by.into_iter().fold(page, Page::by);
+        let page = journal.into_iter().fold(page, Page::with_journal);
+        audit.into_iter().fold(page, Page::audit)
+    };
+    LocalPage::open(options.listen, settings).await.map_err(|error| SdkError::option(format!("ui: {error}")))
 }
 
 /// Makes the parts of a host with the rules and the relay of another, and with tools of its own. It is cancelled with that one.
@@ -115,7 +150,7 @@ pub(super) fn sibling(
     let servers = McpServers::new(&tools);
     Ok(Inner {
         tools,
-        open: Mutex::new(Some(Open { host, rules: rules.clone(), client, runs: None })),
+        open: Mutex::new(Some(Open { host, rules: rules.clone(), client, runs: None, page: None })),
         siblings: Mutex::default(),
         conversations: Mutex::default(),
         relay,

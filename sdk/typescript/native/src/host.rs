@@ -95,7 +95,7 @@ impl NativeHost {
         make().map(|host| NativeHost { host: OnRuntime::new(host) }).map_err(thrown)
     }
 
-    /// Returns what is known of the host as JSON: `tools`, `servers` or `warnings`.
+    /// Returns what is known of the host as JSON: `tools`, `servers`, `warnings` or `page`.
     #[napi(catch_unwind)]
     pub fn shown(&self, what: String) -> napi::Result<String> {
         let show = || {
@@ -103,6 +103,7 @@ impl NativeHost {
             match what.as_str() {
                 "tools" => written(&host.tools()),
                 "servers" => written(&host.servers()),
+                "page" => written(&host.page()),
                 _ => written(&host.warnings()),
             }
         };
