@@ -201,9 +201,12 @@ async fn workers_that_have_died_in_the_stock_get_no_code() {
     let relay = fixture.relay.process_id().unwrap();
     until(|| children(relay).len() == 5).await;
     let forking = zygote(relay).unwrap();
-    for worker in children(relay).into_iter().filter(|pid| *pid != forking) {
-        kill(worker);
+    let workers: Vec<_> = children(relay).into_iter().filter(|pid| *pid != forking).collect();
+    for worker in &workers {
+        kill(*worker);
     }
+    // A signal takes a moment to end a process.
+    until(|| !workers.iter().any(|worker| is_alive(*worker))).await;
     for n in 0..8 {
         assert_eq!(fixture.value(&format!("return {n}")).await, json!(n));
     }
