@@ -1,5 +1,6 @@
 //! The form by which a person decides about a call, as links and the page of a journal have it.
 
+use host_client_core::Approval;
 use host_client_core::runs::RunVerdict;
 use serde::Deserialize;
 
@@ -12,6 +13,9 @@ pub(crate) struct Decision {
     decision: String,
     #[serde(default)]
     reason: String,
+    /// The calls that an approval is for: `call`, `execution` or `session`; forms without the choice leave it out.
+    #[serde(default)]
+    scope: Option<String>,
 }
 
 /// A decision that does not count, and why.
@@ -30,19 +34,37 @@ pub(crate) const SHORTENED: &str =
     "The call is too long to be shown whole, and cannot be approved here. It still waits.";
 
 impl Decision {
-    /// Returns the verdict.
+    /// Returns the verdict on one call.
     ///
     /// # Errors
     /// [`Unclear`]: nothing is decided.
     pub(crate) fn verdict(&self) -> Result<RunVerdict, Unclear> {
+        match self.approval()? {
+            Approval::Once => Ok(RunVerdict::Approve),
+            Approval::Deny { reason } => Ok(RunVerdict::Deny { reason }),
+            // Its form does not offer more than one call.
+            Approval::Execution | Approval::Session => Err(Unclear::Unknown),
+        }
+    }
+
+    /// Returns the decision, with the calls that an approval is for. A denial is for one call, whatever the choice is.
+    ///
+    /// # Errors
+    /// [`Unclear`]: nothing is decided.
+    pub(crate) fn approval(&self) -> Result<Approval, Unclear> {
         let reason = self.reason.trim();
         if reason.chars().count() > MAX_REASON {
             return Err(Unclear::TooLong);
         }
         match self.decision.as_str() {
             "approve" if !reason.is_empty() => Err(Unclear::Reasoned),
-            "approve" => Ok(RunVerdict::Approve),
-            "deny" => Ok(RunVerdict::Deny { reason: (!reason.is_empty()).then(|| reason.to_owned()) }),
+            "approve" => match self.scope.as_deref() {
+                None | Some("call") => Ok(Approval::Once),
+                Some("execution") => Ok(Approval::Execution),
+                Some("session") => Ok(Approval::Session),
+                Some(_) => Err(Unclear::Unknown),
+            },
+            "deny" => Ok(Approval::Deny { reason: (!reason.is_empty()).then(|| reason.to_owned()) }),
             _ => Err(Unclear::Unknown),
         }
     }
@@ -54,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_reason_is_whole_or_refused() {
-        let verdict = |decision: &str, reason: String| Decision { decision: decision.into(), reason }.verdict();
+        let verdict =
+            |decision: &str, reason: String| Decision { decision: decision.into(), reason, scope: None }.verdict();
         let long = "東".repeat(MAX_REASON);
         assert_eq!(verdict("deny", format!(" {long}\n")), Ok(RunVerdict::Deny { reason: Some(long.clone()) }));
         assert_eq!(verdict("deny", format!("{long}京")), Err(Unclear::TooLong));
@@ -62,5 +85,27 @@ mod tests {
         assert_eq!(verdict("approve", "yes".into()), Err(Unclear::Reasoned));
         assert_eq!(verdict("approve", String::new()), Ok(RunVerdict::Approve));
         assert_eq!(verdict("Approve", String::new()), Err(Unclear::Unknown));
+    }
+
+    #[test]
+    fn an_approval_is_for_more_calls_only_where_the_form_offers_it() {
+        let made = |decision: &str, scope: &str| Decision {
+            decision: decision.into(),
+            reason: String::new(),
+            scope: Some(scope.into()),
+        };
+        for (scope, approval) in
+            [("call", Approval::Once), ("execution", Approval::Execution), ("session", Approval::Session)]
+        {
+            assert_eq!(made("approve", scope).approval(), Ok(approval));
+            assert_eq!(made("deny", scope).approval(), Ok(Approval::deny()));
+        }
+        for unknown in ["", "Session", "everything"] {
+            assert_eq!(made("approve", unknown).approval(), Err(Unclear::Unknown));
+        }
+        assert_eq!(made("approve", "call").verdict(), Ok(RunVerdict::Approve));
+        for wider in ["execution", "session"] {
+            assert_eq!(made("approve", wider).verdict(), Err(Unclear::Unknown));
+        }
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::{Extension, Form};
 use host_client_core::durable::{Journal, JournalError, RunFilter};
-use host_client_core::runs::{self, QuestionState, RunVerdict};
+use host_client_core::runs::{self, QuestionState};
 use host_client_core::{Approval, ApprovalRequest, RunError, RunStatus};
 use http::StatusCode;
 
@@ -140,6 +140,7 @@ impl Question {
             arguments: Some(arguments),
             answer: None,
             question: hex(&sha256(request)),
+            has_scope: true,
         };
         Self { code, call }
     }
@@ -170,8 +171,8 @@ pub(super) async fn decide(
     let message = |status, title: &str, text: &str| {
         guard::page(status, &Message::new(session.frame(&page, "approvals"), title, text))
     };
-    let verdict = match form.decision.verdict() {
-        Ok(verdict) => verdict,
+    let approval = match form.decision.approval() {
+        Ok(approval) => approval,
         Err(unclear) => return message(StatusCode::BAD_REQUEST, "Nothing was decided", &unclear.to_string()),
     };
     let decided = "Somebody else has decided, or the call does not wait any more. Your answer changes nothing.";
@@ -183,13 +184,9 @@ pub(super) async fn decide(
     if question.call.question != form.question {
         return message(StatusCode::CONFLICT, "Another question", "The question is another one. Load the page again.");
     }
-    let approval = match verdict {
-        RunVerdict::Approve if question.call.is_shortened => {
-            return message(StatusCode::CONFLICT, "Not approved", SHORTENED);
-        }
-        RunVerdict::Approve => Approval::Once,
-        RunVerdict::Deny { reason } => Approval::Deny { reason },
-    };
+    if question.call.is_shortened && !matches!(approval, Approval::Deny { .. }) {
+        return message(StatusCode::CONFLICT, "Not approved", SHORTENED);
+    }
     match questions.decide(&id, approval) {
         Decided::Now => Redirect::to("/approvals").into_response(),
         Decided::Before | Decided::Over => message(StatusCode::CONFLICT, "Already decided", decided),

@@ -188,6 +188,7 @@ impl Call {
             arguments: Some(excerpt(&call.arguments)),
             answer,
             question: String::new(),
+            has_scope: false,
         }
     }
 }

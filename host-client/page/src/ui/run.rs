@@ -64,6 +64,8 @@ pub(super) struct Call {
     pub(super) arguments: Option<Text>,
     pub(super) answer: Option<Text>,
     pub(super) question: String,
+    /// `true`: an approval can be for more than this call.
+    pub(super) has_scope: bool,
 }
 
 impl Call {
@@ -96,6 +98,7 @@ impl Call {
             arguments,
             answer,
             question: call.question_sha256.map(|hash| hash.to_string()).unwrap_or_default(),
+            has_scope: false,
         }
     }
 }

@@ -76,7 +76,8 @@ test("a denial with its reason reaches the code, and of two people the first cou
   await one.page.type("input[name=reason]", "not to Eve");
   // Enter in the field decides nothing.
   await one.presses("Enter");
-  await one.presses("Tab");
+  // To what an approval is for, and to the buttons.
+  await one.presses("Tab", "Tab");
   assert.match(await one.focused(), /^Deny call/);
   await one.leaves(() => one.presses("Enter"));
   await program.prints(/bank\.pay was denied: not to Eve/);
@@ -88,6 +89,23 @@ test("a denial with its reason reaches the code, and of two people the first cou
   await other.sees("Already decided");
   await other.check("decided-before");
   one.isWell();
+});
+
+test("an approval is for the rest of the run, chosen by keyboard", async (t) => {
+  const { program, tab } = await opened(t);
+  program.run("await bank.pay({to: 'Ada'}); await bank.pay({to: 'Bo'}); return 'both ' + 'paid'");
+  await tab.sees("waiting");
+  const deciding = await tab.beside("/approvals");
+  await deciding.sees("May call 1");
+  await deciding.page.focus("select[name=scope]");
+  await deciding.presses("ArrowDown");
+  assert.equal(await deciding.page.$eval("select[name=scope]", (it) => it.value), "execution");
+  await deciding.check("approvals-scope");
+  await deciding.page.focus("[data-approve]");
+  await deciding.leaves(() => deciding.presses("Enter"));
+  await program.prints(/both paid/);
+  await deciding.sees("No call waits");
+  deciding.isWell();
 });
 
 test("hostile texts neither run nor hide", async (t) => {

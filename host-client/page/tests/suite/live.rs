@@ -82,6 +82,32 @@ async fn a_live_run_is_seen_asked_about_and_ends() {
 }
 
 #[tokio::test]
+async fn an_approval_can_be_for_the_run_or_the_session() {
+    let (page, agent) = opened(Policy::new().ask(["bank.*"]), tools()).await;
+    let decide = async |scope: &str| {
+        let view = until(&page, "/approvals", "data-approve").await;
+        let field =
+            |name: &str| view.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap().split('"').next().unwrap();
+        let action = view.split("action=\"/questions/").nth(1).unwrap().split('"').next().unwrap();
+        let fields =
+            [("form", field("form")), ("question", field("question")), ("decision", "approve"), ("scope", scope)];
+        page.post(&format!("/questions/{action}"), &fields).await.status
+    };
+    let code = "await mcp.call('bank.pay', {to: 'Ada'});\nreturn (await mcp.call('bank.pay', {to: 'Bo'})).paid";
+    let first = agent.begin(code).await;
+    assert_eq!(decide("everything").await, 400, "there is no such choice");
+    assert_eq!(decide("execution").await, 303);
+    assert_eq!(within(first).await.unwrap().value().unwrap(), "Bo", "the second call was not asked about");
+    // It held for that run alone.
+    let second = agent.begin(code).await;
+    assert_eq!(decide("call").await, 303);
+    assert_eq!(decide("session").await, 303, "one call was approved, and the next is asked about");
+    within(second).await.unwrap();
+    let third = agent.begin(code).await;
+    assert_eq!(within(third).await.unwrap().value().unwrap(), "Bo", "the session has an approval");
+}
+
+#[tokio::test]
 async fn a_denial_and_another_approver_answer_as_well() {
     let watch = Watch::new();
     let page = Page::live(&watch).unwrap().by("Ada");
