@@ -1,11 +1,13 @@
 //! Measures what durable runs cost: a call with a journal and one without, code that runs again elsewhere, and runs that wait.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use futures_util::StreamExt as _;
+use host_client::page::LocalPage;
 use host_client::runs::RunState;
 use host_client::{
     Client, Durability, Effect, ExecuteRequest, Host, LazyClient, LocalRelay, Policy, RunOptions, Runs, SqliteJournal,
@@ -16,6 +18,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::measure::{anonymous_bytes, tools};
+use crate::page::Browser;
 use crate::report::{Table, Times, micros, millis};
 
 /// Number of runs that wait at once.
@@ -159,9 +162,8 @@ async fn waiting(binary: &Path, folder: &Path, scale: usize, table: &mut Table) 
     let relay_process = relay.process_id().context("the relay has ended")?;
     let tools = Tools::new();
     tools.add("bench.pay", "Needs an approval", Effect::Mutating, |_: Nothing| async { Ok::<_, ToolError>(()) })?;
-    let host = Host::new(tools)
-        .policy(Policy::new().ask(["*"]))
-        .journal(journal(&folder.join("waiting"), Durability::Process).await?);
+    let waiting = Arc::new(journal(&folder.join("waiting"), Durability::Process).await?);
+    let host = Host::new(tools).policy(Policy::new().ask(["*"])).journal(waiting.clone());
     let options =
         RunOptions { passivate_after: Duration::from_millis(1), open_runs: 2 * WAITING, ..RunOptions::default() };
     let runs = Runs::new(client(&relay, host).await?, options)?;
@@ -189,5 +191,21 @@ async fn waiting(binary: &Path, folder: &Path, scale: usize, table: &mut Table) 
     table.note(&format!("{count} runs begin and wait for a person"), format!("{:.1} s", took.as_secs_f64()));
     table.note("memory of a waiting run at its host", format!("{:.1} kB", each(host, host_before) / 1e3));
     table.note("memory of a waiting run at the relay", format!("{:.0} bytes", each(relay, relay_before)));
+    listed(waiting, count, scale, table).await
+}
+
+/// Measures the list of many runs on the page.
+async fn listed(journal: Arc<SqliteJournal>, count: usize, scale: usize, table: &mut Table) -> anyhow::Result<()> {
+    let page = LocalPage::open((Ipv4Addr::LOCALHOST, 0).into(), |page| page.with_journal(journal)).await?;
+    let browser = Browser::open(page.address()).await?;
+    let mut times = Vec::new();
+    for _ in 0..50 / scale {
+        let started = Instant::now();
+        let list = browser.view("/runs").await?;
+        times.push(started.elapsed());
+        ensure!(list.contains("href=\"/runs/"), "the list is empty");
+    }
+    let name = format!("the page's list of {count} runs, p50");
+    table.at_most(&name, millis(Times::new(times).median()), 200.0, "ms");
     Ok(())
 }

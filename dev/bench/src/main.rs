@@ -6,6 +6,7 @@ mod journal;
 mod measure;
 mod neighbour;
 mod output;
+mod page;
 mod pipeline;
 mod report;
 mod resume;
@@ -50,6 +51,9 @@ struct Args {
     /// Measure only what durable runs cost
     #[arg(long)]
     durable: bool,
+    /// Measure only what a call costs while a browser shows its run
+    #[arg(long)]
+    page: bool,
     /// Measure only what it costs to append to the journal of durable runs
     #[arg(long)]
     journal: bool,
@@ -109,6 +113,10 @@ fn main() -> anyhow::Result<()> {
         }
         if args.durable {
             durable::all(&relay, scale, &mut table).await?;
+            return Ok(Some(table));
+        }
+        if args.page {
+            page::calls(&relay, scale, &mut table).await?;
             return Ok(Some(table));
         }
         if args.journal {
