@@ -1,6 +1,6 @@
 //! The page of a journal and an audit log: runs, approvals that wait, records.
 //!
-//! - `session`: who may see it; `list`, `run`, `live`, `approvals`, `audit`: the views; `waterfall`: the times of a run's calls
+//! - `session`: who may see it; `list`, `run`, `live`, `approvals`, `audit`, `study`: the views; `waterfall`: the times of a run's calls
 //! - `form`: the check of what is sent; `changes`: tells browsers that a view has changed
 
 mod approvals;
@@ -11,6 +11,7 @@ mod list;
 mod live;
 mod run;
 mod session;
+mod study;
 mod waterfall;
 
 use std::path::PathBuf;
@@ -70,6 +71,7 @@ struct Inner {
     live: Option<Arc<Live>>,
     questions: Arc<OpenQuestions>,
     audit: Option<PathBuf>,
+    study: Option<PathBuf>,
     by: String,
     hosts: Vec<String>,
     is_tls: bool,
@@ -123,6 +125,7 @@ impl Page {
             live,
             questions: Arc::default(),
             audit: None,
+            study: None,
             by: "page".into(),
             hosts: Vec::new(),
             is_tls: false,
@@ -160,6 +163,13 @@ impl Page {
     #[must_use]
     pub fn audit(mut self, path: impl Into<PathBuf>) -> Self {
         Arc::make_mut(&mut self.0).audit = Some(path.into());
+        self
+    }
+
+    /// Shows what programs saved in a study, of the file that `cargo xtask study --json` has written; by default, none.
+    #[must_use]
+    pub fn study(mut self, path: impl Into<PathBuf>) -> Self {
+        Arc::make_mut(&mut self.0).study = Some(path.into());
         self
     }
 
@@ -206,6 +216,7 @@ impl Page {
             .route("/questions/{id}", post(approvals::decide))
             .route("/changes", get(changes::tell))
             .route("/audit", get(audit::show))
+            .route("/study", get(study::show))
             .route("/sign-out", post(sign_out))
             .layer(middleware::from_fn_with_state(self.clone(), signed_in));
         Router::new()

@@ -31,6 +31,9 @@ pub(crate) async fn ui(args: UiArgs) -> Result<(), Failure> {
     if let Some(file) = args.audit {
         page = page.audit(file);
     }
+    if let Some(file) = args.study {
+        page = page.study(file);
+    }
     let listener = listen(args.listen).await?;
     let mut address = page.local_address(listener.local_addr().map_err(Failure::failed)?.port());
     if let Some(host) = args.host {

@@ -48,6 +48,7 @@ impl SessionKey {
             form_token: self.form_token.clone(),
             has_journal: page.0.journal.is_some(),
             has_live: page.0.live.is_some(),
+            has_study: page.0.study.is_some(),
         }
     }
 
@@ -64,6 +65,7 @@ pub(super) struct Frame {
     pub(super) form_token: String,
     pub(super) has_journal: bool,
     pub(super) has_live: bool,
+    pub(super) has_study: bool,
 }
 
 fn is_same(one: &[u8; BYTES], other: &[u8; BYTES]) -> bool {

@@ -175,7 +175,9 @@ test("durable runs, the journal and the audit", async (t) => {
   await first.prints(/waits for an approval/);
   await first.close();
   const second = new Program(folder, "relay-host", "run", "code.js", ...durable, ...journal, ...TOOLS, "--ui", "127.0.0.1:0");
-  const page = new Program(folder, "relay-host", "ui", ...journal);
+  const sums = [{ measure: "tokens billed", one_by_one: 1129964, together: 452129, programs: 174518 }];
+  folder.file("study.json", JSON.stringify({ tasks: [{}, {}], sums }));
+  const page = new Program(folder, "relay-host", "ui", "--study", "study.json", ...journal);
   t.after(async () => {
     await Promise.all([second.close(), page.close()]);
     folder.close();
@@ -216,6 +218,9 @@ test("durable runs, the journal and the audit", async (t) => {
   await tab.go(new URL("/audit?verify=1", tab.page.url()).href);
   await tab.sees("The log is whole");
   await tab.check("audit");
+  await tab.leaves(() => tab.page.click("nav a[href='/study']"));
+  await tab.sees("1129964");
+  await tab.check("study");
   other.isWell();
 });
 

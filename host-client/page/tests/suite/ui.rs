@@ -10,6 +10,7 @@ use host_client_core::{
 };
 use host_client_page::{Page, ServeLimits, serve};
 use relay_test_support::within;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -168,7 +169,7 @@ async fn nobody_comes_in_without_the_token_and_it_works_once() {
         let refused = stranger.send(form(stranger.request("POST", &front), &[("token", token)]), &front).await;
         assert!(refused.status == 401 && !refused.headers.contains_key("set-cookie"), "{}", refused.text);
     }
-    for path in ["/runs", "/runs/x", "/approvals", "/audit"] {
+    for path in ["/runs", "/runs/x", "/approvals", "/audit", "/study"] {
         let url = format!("{}{path}", page.server.url);
         for cookie in ["", "relay_page=x", &format!("other={}", page.cookie)] {
             let refused = stranger.send(stranger.request("GET", &url).header("cookie", cookie), &url).await;
@@ -372,6 +373,40 @@ async fn ten_thousand_runs_are_listed_in_pages() {
     let hostile = page.get("/runs?search=%22%3E%3Cscript%3E&page=1").await;
     assert!(!hostile.text.contains("\"><script>") && hostile.text.contains("&#34;&#62;&#60;script&#62;"));
     assert_eq!(page.get("/runs/run-77777").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_study_is_shown_as_bars() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("study.json");
+    let stage = Waiting::new(None);
+    let page = Opened::new(&stage.page().study(&path)).await;
+    assert!(page.get("/runs").await.text.contains("href=\"/study\""));
+    assert_eq!(page.get("/study").await.status, 503, "there is no such file yet");
+    let sums = json!([
+        {"measure": "<b>turns\u{202e}", "one_by_one": 127, "together": 63, "programs": 0, "median_ratio_together": 1.5},
+        {"measure": "tokens", "one_by_one": u64::MAX, "together": u64::MAX / 4, "programs": 1, "together_as_good": []},
+    ]);
+    std::fs::write(&path, json!({"tasks": [{"task": "a"}, {"task": "b"}], "sums": sums}).to_string()).unwrap();
+    let view = page.get("/study").await;
+    assert!(view.status == 200 && view.text.contains("The sums of 2 tasks"), "{}", view.text);
+    assert!(
+        view.text.contains("&#60;b&#62;turns<mark>\\u{202e}</mark>") && !view.text.contains("<b>"),
+        "{}",
+        view.text
+    );
+    let widths: Vec<_> = view.text.split("width=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(widths, ["1000", "496", "0", "1000", "249", "0"]);
+    for wrong in ["", "{}", "[]", r#"{"tasks": [], "sums": [{"measure": "x"}]}"#] {
+        std::fs::write(&path, wrong).unwrap();
+        let view = page.get("/study").await;
+        assert!(view.status == 503 && view.text.contains("xtask study --json"), "{}", view.text);
+    }
+    std::fs::write(&path, " ".repeat((4 << 20) + 1)).unwrap();
+    assert!(page.get("/study").await.text.contains("more than 4 MiB"));
+    let none = Opened::new(&stage.page()).await;
+    assert!(none.get("/study").await.text.contains("No file of a study was named"));
+    assert!(!none.get("/runs").await.text.contains("href=\"/study\""));
 }
 
 #[tokio::test]

@@ -19,6 +19,9 @@ pub(crate) struct UiArgs {
     /// Show the records of this audit log
     #[arg(long, env = "RELAY_AUDIT_FILE", value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+    /// Show what programs saved, of this file that `cargo xtask study --json` has written
+    #[arg(long, value_name = "FILE")]
+    pub(crate) study: Option<PathBuf>,
     /// The name of who decides, for the journal and the audit [default: the name of the user]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
