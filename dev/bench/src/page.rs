@@ -76,7 +76,7 @@ impl Browser {
 /// Measures calls of a host with an open page and of one without, in turns.
 pub(crate) async fn calls(binary: &Path, scale: usize, table: &mut Table) -> anyhow::Result<()> {
     static LOADED: AtomicU32 = AtomicU32::new(0);
-    let relay = LocalRelay::start_with(binary.to_owned(), &[], &[]).await?;
+    let relay = LocalRelay::builder().binary(binary).limit(LimitName::ToolCalls, COUNT.into()).start().await?;
     let page = LocalPage::open((Ipv4Addr::LOCALHOST, 0).into(), |page| page).await?;
     let plain = Client::connect(relay.client_config().await?, tools()?).await?;
     let watched = page.watch(Host::new(tools()?));
@@ -85,8 +85,7 @@ pub(crate) async fn calls(binary: &Path, scale: usize, table: &mut Table) -> any
     window.spawn(Browser::open(page.address()).await?.shows_newest(&LOADED));
     let time = async |client: &Client| -> anyhow::Result<Duration> {
         let started = Instant::now();
-        let request = ExecuteRequest::new(CALLS).io(COUNT.to_string()).limit(LimitName::ToolCalls, COUNT.into());
-        client.run(request).await?;
+        client.run(ExecuteRequest::new(CALLS).io(COUNT.to_string())).await?;
         Ok(started.elapsed() / COUNT)
     };
     let (mut with, mut without, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
