@@ -7,10 +7,10 @@ pub(crate) mod run;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use host_client_core::watch::{Seen, Sight, Watch};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, watch};
 
 use run::LiveRun;
@@ -19,6 +19,11 @@ use run::LiveRun;
 const MAX_RUNS: usize = 200;
 /// The maximum size of all runs that are kept, in bytes.
 const MAX_BYTES: usize = 64 << 20;
+
+/// The time between two looks at what was seen.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The maximum number of items that are taken at once, so that views can be read meanwhile.
+const MAX_TOGETHER: usize = 4_096;
 
 /// The runs of this process.
 #[derive(Debug, Default)]
@@ -43,7 +48,10 @@ impl Live {
             let mut seen = seen;
             while let Some(item) = next(&mut seen).await {
                 let Some(live) = weak.upgrade() else { break };
-                live.take(item);
+                live.take(item, &mut seen);
+                drop(live);
+                // Each wake-up costs the calls more than the items do.
+                tokio::time::sleep(PAUSE).await;
             }
         });
         live
@@ -54,8 +62,18 @@ impl Live {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, item: Result<Seen, u64>) {
-        self.state().take(item);
+    /// Takes an item, and those that came with it.
+    fn take(&self, item: Result<Seen, u64>, seen: &mut broadcast::Receiver<Seen>) {
+        let mut state = self.state();
+        state.take(item);
+        for _ in 0..MAX_TOGETHER {
+            match seen.try_recv() {
+                Ok(item) => state.take(Ok(item)),
+                Err(TryRecvError::Lagged(missed)) => state.take(Err(missed)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        drop(state);
         self.changes.send_modify(|number| *number += 1);
     }
 
